@@ -69,6 +69,13 @@ def test_json_and_the_report_again(files):
     assert json.loads(files.run(*command, "--json")) == outcome
 
 
+def test_items_are_counted_in_groups(files):
+    shown = files.run(
+        *("judge", "weak.jsonl", "strong.csv", "--metric", "accuracy", "--group", "passage")
+    )
+    assert "n = 120 in 24 groups" in " ".join(shown.split())
+
+
 def test_several_files_of_one_name_are_its_seeds(files):
     names = []
     for seed in range(3):
@@ -128,6 +135,7 @@ BROKEN = {
         (["nameless.jsonl"], ("nameless.jsonl", "accuracy", "--metric")),
         (["strong.csv", "--id", "idd"], ("idd", "did you mean id", "--id")),
         (["strong.csv", "--seed", "nope"], ("nope", "--seed")),
+        (["strong.csv", "--group", "pasage"], ("did you mean passage", "--group")),
         (["strong.csv", "--metric", "acuracy"], ("acuracy", "did you mean accuracy")),
         (["strong.csv", "--where", "passage"], ("--where", "COLUMN=VALUE")),
         (["strong.csv", "--where", "passage=99"], ("passage = 99",)),

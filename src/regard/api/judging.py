@@ -22,6 +22,7 @@ def judge(
     metric: str | None = None,
     id: str | None = None,
     seed: str | None = None,
+    group: str | None = None,
     variant: str | None = None,
     predicted: str | None = None,
     truth: str | None = None,
@@ -49,6 +50,7 @@ def judge(
         metric=metric,
         id=id,
         seed=seed,
+        group=group,
         variant=variant,
         predicted=predicted,
         truth=truth,
@@ -91,12 +93,13 @@ def _judge(
 
 def _write(outcome: Outcome, home: Path) -> Outcome:
     from regard.reports.study_report import write_comparison_report
-    from regard.studies.outcome import OUTCOME_FILE, read_outcome, write_outcome
+    from regard.studies.compare import keep_looks
+    from regard.studies.outcome import OUTCOME_FILE, write_outcome
 
     if home.exists() and not home.is_dir():
         raise UserError("not a folder", topic="judge", where=str(home), hint="Give another --out.")
-    is_outcome = (home / OUTCOME_FILE).is_file()
-    if home.exists() and any(home.iterdir()) and (not is_outcome or read_outcome(home).is_trained):
+    is_judged = (home / OUTCOME_FILE).is_file() and not (home / "study.toml").exists()
+    if home.exists() and any(home.iterdir()) and not is_judged:
         raise UserError(
             "holds something else than an earlier judgement",
             topic="judge",
@@ -104,6 +107,7 @@ def _write(outcome: Outcome, home: Path) -> Outcome:
             hint="Give another --out.",
         )
     home.mkdir(parents=True, exist_ok=True)
+    keep_looks(outcome, home)
     written = write_outcome(home, outcome)
     write_comparison_report(home, written)
     return written

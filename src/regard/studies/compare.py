@@ -88,7 +88,7 @@ def compare(
     command = _command(path, out, loaded.study.seeds, files)
     outcome = collect_outcome(loaded, results, variants, home=home, command=command)
     outcome.remarks += initial_model_remarks(initial_models, loaded)
-    _add_look(outcome, home)
+    keep_looks(outcome, home)
     score_probes(outcome, loaded.study.probes, home=home)
     store_inspections(outcome, loaded.study.probes, home=home)
     return write_outcome(home, outcome)
@@ -180,7 +180,7 @@ def _tune(
             variant.chosen = best(scored, key=itemgetter(0))[1]
 
 
-def _add_look(outcome: Outcome, home: Path) -> None:
+def keep_looks(outcome: Outcome, home: Path) -> None:
     """Keep what the study was judged before, at fewer seeds."""
     before = None
     if (home / "outcome.json").exists():

@@ -209,3 +209,55 @@ def test_below_twenty_items_there_is_no_verdict():
     assert outcome.verdicts[0].better == ""
     outcome = regard.judge({"a": WEAK[:20] * 0, "b": 1 - WEAK[:20] * 0.5}, metric="accuracy")
     assert outcome.verdicts[0].better == "b"
+
+
+def clustered(groups: int, size: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Scores whose differences are shared by the items of a group."""
+    generator = np.random.default_rng(5)
+    labels = np.repeat(np.arange(groups), size)
+    shared = generator.normal(scale=1.0, size=groups)[labels]
+    a = generator.normal(size=groups * size)
+    return {"a": a, "b": a + shared + generator.normal(scale=0.2, size=a.size)}, labels
+
+
+def test_groups_widen_the_interval_as_a_t_test_over_group_means_does():
+    by_name, labels = clustered(groups=24, size=10)
+    results = {
+        name: {"id": list(range(240)), "score": values, "passage": labels, "other": labels % 2}
+        for name, values in by_name.items()
+    }
+    plain = regard.judge(results, metric="score", lower_is_better=False)
+    grouped = regard.judge(results, metric="score", lower_is_better=False, group="passage")
+    means = [(by_name["b"] - by_name["a"])[labels == group].mean() for group in range(24)]
+    oracle = ttest_rel(means, np.zeros(24)).confidence_interval(0.95)
+    [verdict] = grouped.verdicts
+    assert (verdict.low, verdict.high) == pytest.approx((oracle.low, oracle.high))
+    assert (verdict.n, verdict.groups) == (240, 24)
+    assert verdict.high - verdict.low > 2 * (plain.verdicts[0].high - plain.verdicts[0].low)
+    assert any("--group passage" in remark for remark in plain.remarks)
+    assert not any("--group" in remark for remark in grouped.remarks)
+
+
+def test_groups_that_do_not_matter_are_not_proposed():
+    labels = np.repeat(np.arange(20), 10)
+    results = {
+        name: columns(values, passage=labels) for name, values in (("a", WEAK), ("b", STRONG))
+    }
+    outcome = regard.judge(results, metric="accuracy")
+    assert not any("--group" in remark for remark in outcome.remarks)
+
+
+def test_below_ten_groups_there_is_no_verdict():
+    results = {
+        name: columns(values, passage=np.arange(200) % 9)
+        for name, values in (("a", WEAK * 0), ("b", STRONG))
+    }
+    outcome = regard.judge(results, metric="accuracy", group="passage")
+    assert outcome.verdicts[0].better == ""
+
+
+def test_an_item_has_one_group_everywhere():
+    one = columns(WEAK, passage=np.arange(200) // 5)
+    other = columns(STRONG, passage=np.arange(200) // 4)
+    with pytest.raises(UserError, match="passage"):
+        regard.judge({"a": one, "b": other}, metric="accuracy", group="passage")

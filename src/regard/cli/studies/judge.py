@@ -30,6 +30,10 @@ def judge(
     ] = None,
     id: Annotated[str | None, typer.Option(help="Column that identifies an item.")] = None,
     seed: Annotated[str | None, typer.Option(help="Column that holds the seed.")] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="Column of what belongs together, such as the passage of a question."),
+    ] = None,
     variant: Annotated[
         str | None, typer.Option(help="Column that tells variants apart, in one file of all.")
     ] = None,
@@ -64,6 +68,7 @@ def judge(
         metric=metric,
         id=id,
         seed=seed,
+        group=group,
         variant=variant,
         predicted=predicted,
         truth=truth,

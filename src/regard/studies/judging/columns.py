@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 from regard.studies.judging.item_table import ItemTable, as_key, is_missing
 
-Role = Literal["id", "seed", "variant", "predicted", "truth"]
+Role = Literal["id", "seed", "group", "variant", "predicted", "truth"]
 USUAL_NAMES: dict[Role, tuple[str, ...]] = {
     "id": (
         *("id", "item", "item_id", "doc_id", "example_id", "sample_id", "question_id"),
         *("qid", "uid", "guid", "idx", "index"),
     ),
     "seed": ("seed", "random_seed"),
+    "group": (),  # what belongs together is said, and only proposed otherwise
     "variant": ("variant", "model", "method", "system"),
     "predicted": ("predicted", "prediction", "predictions", "pred", "preds"),
     "truth": ("truth", "target", "gold", "label", "labels", "label_ids", "reference"),

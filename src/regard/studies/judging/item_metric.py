@@ -17,9 +17,9 @@ from regard.core.errors import UserError, closest
 from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.evaluation.metrics.metric import Metric
-from regard.evaluation.statistics.seed_tables import ScoreFunction, Values, ratio
+from regard.evaluation.statistics.seed_tables import ScoreFunction, Values, perplexity, ratio
 from regard.studies.judging.columns import find_column
-from regard.studies.judging.item_table import ItemTable, as_key, is_missing
+from regard.studies.judging.item_table import LM_EVAL, ItemTable, as_key, is_missing
 
 Bounds = tuple[float, float]
 
@@ -35,9 +35,17 @@ LOSS_COLUMNS = {
 KNOWN = (*ClassificationMetric.score_names, *DocumentMetric.score_names, *ALIASES)
 "Metrics that need no column of their own."
 
+LM_EVAL_RATIOS: dict[str, ScoreFunction] = {
+    "perplexity": perplexity,
+    "word_perplexity": perplexity,
+    "byte_perplexity": perplexity,
+    "bits_per_byte": lambda sums: ratio(sums) / math.log(2),
+}
+"Scores of lm-evaluation-harness that are no mean over items."
+
 FRACTIONS = {
     *("accuracy", "acc", "em", "exact", "match", "correct", "f1", "precision", "recall"),
-    *("pass", "passed", "solved", "resolved", "wins", "mrr", "ndcg"),
+    *("pass", "passed", "solved", "resolved", "wins", "mrr", "ndcg", "includes", "choice"),
 }
 "Words in the name of a score between 0 and 1 of which more is better."
 HIGHER = FRACTIONS | {"bleu", "chrf", "rouge", "meteor", "comet", "mcc", "auc", "auroc", "reward"}
@@ -77,11 +85,15 @@ def find_metric(
     known = _known_metric(tables, name, predicted=predicted, truth=truth)
     columns = [name, *ALIASES.get(name, ())] if predicted is None else []
     column = next((one for one in columns if _in_every(tables, one)), None)
+    if column is None and known is None and name in ALIASES:
+        column = _only_score(tables)
     if column is None and known is not None:
         return known
     if column is None:
         raise _no_metric(tables, name)
     lower = direction(name, lower_is_better)
+    if name in LM_EVAL_RATIOS and any(table.kind == LM_EVAL for table in tables):
+        return _lm_eval_ratio(name, column)
     low, high = bounds(name)
     return ItemMetric(
         name=name,
@@ -90,6 +102,30 @@ def find_metric(
         lower_is_better=lower,
         bounds=(low, high),
         source=f"the mean of column {column}",
+    )
+
+
+def _lm_eval_ratio(name: str, column: str) -> ItemMetric:
+    """A score of lm-evaluation-harness whose items hold a log-likelihood, and what it is per."""
+
+    def statistics(table: ItemTable) -> Values:
+        values = np.ones((2, len(table)))
+        for row, value in enumerate(table.columns[column]):
+            parts = value if isinstance(value, list) else [value, 1.0]
+            numbers = [_number(part) for part in parts]
+            if len(numbers) != 2 or any(number is None for number in numbers):
+                raise _no_number(table, column, row)
+            values[:, row] = numbers
+        values[0] *= -1
+        return values
+
+    return ItemMetric(
+        name=name,
+        statistics=statistics,
+        score_function=LM_EVAL_RATIOS[name],
+        lower_is_better=True,
+        bounds=(0.0, math.inf) if name == "bits_per_byte" else (1.0, math.inf),
+        source=f"computed from the log-likelihoods in column {column}",
     )
 
 
@@ -126,7 +162,16 @@ def _words(name: str) -> set[str]:
     return {re.sub(r"^(rouge|bleu|chrf)\w*$", r"\1", word) for word in words}
 
 
+def _only_score(tables: Sequence[ItemTable]) -> str | None:
+    """The one column that every file calls a score."""
+    scores = {table.scores for table in tables}
+    only = scores.pop() if len(scores) == 1 else ()
+    return only[0] if len(only) == 1 else None
+
+
 def _only_metric(tables: Sequence[ItemTable]) -> str:
+    if only := _only_score(tables):
+        return only
     found = [name for name in tables[0].columns if _is_metric(tables, name)]
     if len(found) == 1:
         return found[0]

@@ -12,6 +12,8 @@ from typing import Any
 from regard.core.errors import UserError, closest
 
 MAX_COLUMNS_LISTED = 12
+LM_EVAL = "lm-evaluation-harness samples"
+"The format whose values of some metrics are not yet the score of an item."
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,10 @@ class ItemTable:
     "The format, in words."
     task: str = ""
     "What was evaluated, if the file says so."
+    scores: tuple[str, ...] = ()
+    "The columns that are scores, if the file says so."
+    repeats: str = ""
+    "The column that tells repeated answers to one item apart, which are averaged."
 
     @classmethod
     def of_rows(

@@ -6,13 +6,16 @@ Items are paired by id and seeds by number; whatever cannot be paired is an erro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from regard.core.errors import UserError, did_you_mean
+from regard.data.overlap.straddling import likely_group_columns
 from regard.evaluation.formatting import join_words, quantity
+from regard.evaluation.statistics.item_groups import GroupNumbers, count_groups, group_numbers
 from regard.evaluation.statistics.seed_tables import SeedTables, Values
 from regard.evaluation.statistics.significance import holm, method_difference
 from regard.runs.items import hash_facts
@@ -26,10 +29,13 @@ from regard.studies.judging.columns import (
     separating_columns,
 )
 from regard.studies.judging.item_metric import ItemMetric, find_metric
-from regard.studies.judging.item_table import ItemTable, as_key
+from regard.studies.judging.item_table import ItemTable, as_key, is_missing
 from regard.studies.outcome import Outcome, ResultSource, RunOutcome, VariantOutcome
 from regard.studies.seed_spread import seed_spread
 
+NOTABLE_RATIO = 1.2
+"Of standard errors, from which groups that were not declared are said."
+MAX_PROPOSED = 3
 DEFAULT_SPLIT = "test"
 "What items are called in labels if their files do not say what was evaluated."
 
@@ -41,6 +47,7 @@ class Question:
     metric: str | None = None
     id: str | None = None
     seed: str | None = None
+    group: str | None = None
     variant: str | None = None
     predicted: str | None = None
     truth: str | None = None
@@ -62,6 +69,9 @@ class _Row:
     def at(self) -> str:
         return f"{self.table.title}, {self.table.at[self.row]}"
 
+    def value(self, column: str) -> Any:
+        return self.table.columns[column][self.row]
+
 
 @dataclass(frozen=True, eq=False)
 class _Variant:
@@ -73,6 +83,10 @@ class _Variant:
     def items(self) -> Mapping[str, _Row]:
         return next(iter(self.seeds.values()))
 
+    @property
+    def order(self) -> list[str]:
+        return sorted(self.items)
+
 
 @dataclass
 class _Columns:
@@ -80,12 +94,14 @@ class _Columns:
 
     id: str | None
     seed: str | None
+    group: str | None
     same: str | None
+    "What must be equal for an item wherever it is."
     assumed: list[str] = field(default_factory=list)
 
     @property
     def used(self) -> set[str]:
-        return {name for name in (self.id, self.seed) if name is not None}
+        return {name for name in (self.id, self.seed, self.group, self.same) if name is not None}
 
 
 def judge_tables(
@@ -155,7 +171,13 @@ def judge_tables(
         unequal=[],
         invalid=[],
         missing=[],
-        remarks=[read, *assumed, *columns.assumed, *_left_out_seeds(measured)],
+        remarks=[
+            read,
+            *assumed,
+            *columns.assumed,
+            *_left_out_seeds(measured),
+            *_undeclared_groups(variants[0], measured, columns, metric),
+        ],
         command=command,
         sources=sources,
         lower_is_better=metric.lower_is_better,
@@ -200,6 +222,7 @@ def _find_columns(tables: Sequence[ItemTable], question: Question, metric: ItemM
     columns = _Columns(
         find_column(tables, "id", question.id),
         find_column(tables, "seed", question.seed),
+        find_column(tables, "group", question.group),
         SAME_DOCUMENT
         if all(SAME_DOCUMENT in table.columns for table in tables)
         else metric.same or find_column(tables, "truth", question.truth),
@@ -220,6 +243,7 @@ def _find_columns(tables: Sequence[ItemTable], question: Question, metric: ItemM
 def _read_variant(tables: Sequence[ItemTable], columns: _Columns, metric: ItemMetric) -> _Variant:
     """A variant of one file, or of a file for each seed."""
     seeds: dict[int, dict[str, _Row]] = {}
+    repeats: dict[tuple[int, str], list[Values]] = {}
     numbers = _seed_numbers(tables, columns)
     for table, table_seeds in zip(tables, numbers, strict=True):
         statistics = metric.statistics(table)
@@ -227,13 +251,48 @@ def _read_variant(tables: Sequence[ItemTable], columns: _Columns, metric: ItemMe
         for row, seed in enumerate(table_seeds):
             rows = seeds.setdefault(seed, {})
             key = ids[row] if ids is not None else str(len(rows) + 1)
-            if key in rows:
+            if key in rows and not _is_repeat(rows[key], table, row, columns):
                 raise _repeated(key, rows[key], table, row, columns)
-            rows[key] = _Row(table, row, statistics[:, row])
+            repeats.setdefault((seed, key), []).append(statistics[:, row])
+            rows.setdefault(key, _Row(table, row, statistics[:, row]))
+    _average(seeds, repeats, columns)
     variant = _Variant(tables[0].name, {seed: seeds[seed] for seed in sorted(seeds)})
     for other in list(variant.seeds.values())[1:]:
         _check_same_items(variant.items, other, columns)
     return variant
+
+
+def _is_repeat(first: _Row, table: ItemTable, row: int, columns: _Columns) -> bool:
+    """Whether a row is another answer to the same item, which its format says."""
+    if first.table is not table or table.repeats in ("", columns.seed):
+        return False
+    values = table.columns[table.repeats]
+    return bool(values[first.row] != values[row])
+
+
+def _average(
+    seeds: dict[int, dict[str, _Row]],
+    repeats: Mapping[tuple[int, str], Sequence[Values]],
+    columns: _Columns,
+) -> None:
+    """Give every item the mean of its repeated answers."""
+    most = max(map(len, repeats.values()))
+    if most == 1:
+        return
+    for (seed, key), statistics in repeats.items():
+        row = seeds[seed][key]
+        if len(statistics) < most:
+            raise row.table.error(
+                f"item {key} is answered {len(statistics)} times, and others {most} times",
+                row=row.row,
+                hint="Evaluate every item equally often.",
+            )
+        seeds[seed][key] = replace(row, statistics=np.mean(statistics, axis=0))
+    table = next(iter(next(iter(seeds.values())).values())).table
+    columns.assumed.append(
+        f"items of {table.name} are the means of {most} {table.repeats}s; to take these as "
+        f"seeds, say --seed {table.repeats}"
+    )
 
 
 def _seed_numbers(tables: Sequence[ItemTable], columns: _Columns) -> list[list[int]]:
@@ -284,29 +343,28 @@ def _check_same_items(
         raise b.error(
             what, hint="Evaluate both on the same items, or name another column of ids with --id."
         )
-    if columns.same is None:
-        return
-    for key, one in first.items():
-        another = other[key]
-        truths = [as_key(each.table.columns[columns.same][each.row]) for each in (one, another)]
-        if truths[0] != truths[1]:
-            shown = [repr(truth if len(truth) <= 40 else f"{truth[:39]}…") for truth in truths]
-            raise another.table.error(
-                f"item {key} has {columns.same} {shown[1]}, and {shown[0]} in {one.at}",
-                row=another.row,
-                hint="These are not the same items: pair them by another column with --id.",
-            )
+    for column in filter(None, (columns.same, columns.group)):
+        for key, one in first.items():
+            another = other[key]
+            values = [as_key(each.value(column)) for each in (one, another)]
+            if values[0] != values[1]:
+                shown = [repr(value if len(value) <= 40 else f"{value[:39]}…") for value in values]
+                raise another.table.error(
+                    f"item {key} has {column} {shown[1]}, and {shown[0]} in {one.at}",
+                    row=another.row,
+                    hint="These are not the same items: pair them by another column with --id.",
+                )
 
 
 def _item(row: _Row, columns: _Columns) -> str:
     """`17 (line 18)`"""
     if columns.id is None:
         return row.table.at[row.row]
-    return f"{as_key(row.table.columns[columns.id][row.row])} ({row.table.at[row.row]})"
+    return f"{as_key(row.value(columns.id))} ({row.table.at[row.row]})"
 
 
 def _seed_tables(variant: _Variant, split: str, columns: _Columns) -> SeedTables:
-    order = sorted(variant.items)
+    order = variant.order
     fingerprint = f"{split}:{hash_facts(order)}"
     return SeedTables(
         variant=variant.name,
@@ -319,7 +377,59 @@ def _seed_tables(variant: _Variant, split: str, columns: _Columns) -> SeedTables
         ),
         splits=(fingerprint,) * len(variant.seeds),
         items="items",
+        groups=None if columns.group is None else _groups(variant, columns.group),
     )
+
+
+def _groups(variant: _Variant, column: str) -> GroupNumbers | None:
+    values = [variant.items[key].value(column) for key in variant.order]
+    return group_numbers([None if is_missing(value) else as_key(value) for value in values])
+
+
+def _undeclared_groups(
+    variant: _Variant, measured: Mapping[str, SeedTables], columns: _Columns, metric: ItemMetric
+) -> list[str]:
+    """Columns over whose groups differences vary more than over items: items of one value
+    resemble each other."""
+    if columns.group is not None:
+        return []
+    table = next(iter(variant.items.values())).table
+    values = {
+        name: [variant.items[key].value(name) for key in variant.order]
+        for name in table.columns
+        if name not in columns.used and name not in table.scores
+    }
+    plain = {name: some for name, some in values.items() if not any(map(_is_nested, some))}
+    return [
+        f"items of the same {name} resemble each other: over its {groups} groups the standard "
+        f"error is {ratio:.1f} times as large; if they belong together, say --group {name}"
+        for name in likely_group_columns(plain)
+        if (labels := _groups(variant, name)) is not None
+        and (groups := count_groups(labels))
+        and (ratio := _error_ratio(measured, variant.name, labels, metric)) >= NOTABLE_RATIO
+    ][:MAX_PROPOSED]
+
+
+def _error_ratio(
+    measured: Mapping[str, SeedTables], first: str, groups: GroupNumbers, metric: ItemMetric
+) -> float:
+    """How much larger the standard error over items becomes with these groups, at most."""
+    ratios = []
+    for name in measured.keys() - {first}:
+        a, b = _on_shared_seeds(measured[name], measured[first])
+        alone, grouped = (
+            method_difference(
+                replace(a, groups=labels), replace(b, groups=labels), metric.score_function
+            )
+            for labels in (None, groups)
+        )
+        if alone.se_items > 0:
+            ratios.append(grouped.se_items / alone.se_items)
+    return max(ratios, default=0.0)
+
+
+def _is_nested(value: object) -> bool:
+    return isinstance(value, list | dict)
 
 
 def _on_shared_seeds(a: SeedTables, b: SeedTables) -> tuple[SeedTables, SeedTables]:

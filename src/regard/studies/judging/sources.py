@@ -32,22 +32,22 @@ def read_files(files: Sequence[tuple[str, Path]]) -> list[ItemTable]:
                 where=str(path),
                 hint="Give another file; a comparison with itself shows nothing.",
             )
-    usual = iter(distinct_names([path for name, path in files if not name]))
-    return [replace(read_item_file(path), name=name or next(usual)) for name, path in files]
+    tables = [read_item_file(path) for path in paths]
+    own_names = [table.name for table in tables]
+    if len(set(own_names)) < len(own_names):
+        own_names = distinct_names([Path(table.source) for table in tables])
+    return [
+        replace(table, name=name or own)
+        for table, own, (name, _) in zip(tables, own_names, files, strict=True)
+    ]
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """The parts of the paths that tell the files apart: `a` and `b` of a.jsonl and b.jsonl, or of
-    runs/a/items/dev.jsonl and runs/b/items/dev.jsonl."""
-    names = [path.name.split(".")[0] or path.name for path in paths]
-    if len(set(names)) == len(names):
-        return names
-    parts = [path.absolute().parts for path in paths]
-    start = next(i for i, column in enumerate(zip(*parts, strict=False)) if len({*column}) > 1)
-    rests = [one[start:] for one in parts]
-    while all(len(one) > 1 for one in rests) and len({one[-1] for one in rests}) == 1:
-        rests = [one[:-1] for one in rests]
-    return ["/".join(one) for one in rests]
+    """The first part of the paths that tells the files apart: `a` and `b` of runs/a/items/dev.jsonl
+    and runs/b/items/dev.jsonl."""
+    parts = list(zip(*(path.absolute().parts for path in paths), strict=False))
+    apart = next((part for part in parts if len(set(part)) == len(part)), None)
+    return [Path(part).stem for part in apart] if apart else [str(path) for path in paths]
 
 
 def tables_of(

@@ -1,11 +1,14 @@
 """Tables of rows: JSON lines, CSV, TSV and Parquet, compressed or not.
 
-Nested objects become columns with dotted names, such as `doc.title`.
+Nested objects become columns with dotted names, such as `doc.title`. The samples that
+lm-evaluation-harness writes with --log_samples are JSON lines of its own columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +16,57 @@ from regard.core.errors import UserError
 from regard.core.toml import flatten
 from regard.data.readers.formats import read_records
 from regard.data.readers.records import DropCounts, ReadOptions
-from regard.studies.judging.item_table import ItemTable
+from regard.studies.judging.item_table import LM_EVAL, ItemTable
+
+LM_EVAL_COLUMNS = {"doc_id", "doc", "resps", "filtered_resps"}
+"What every row of lm-evaluation-harness has."
+LM_EVAL_DROPPED = {"arguments", "resps", "filtered_resps", "metrics"}
+"Prompts and answers, which may be long and decide nothing."
+LM_EVAL_FILE = re.compile(r"samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.-]+")
 
 
 def read_rows(path: Path) -> ItemTable:
     """Every row of the file; blank lines are skipped."""
-    return ItemTable.of_rows(_rows(path), name=path.stem, source=str(path))
+    records = _records(path)
+    first = next(records, None)
+    if first is None:
+        return ItemTable(path.stem, {}, [], str(path))
+    if first[1].keys() >= LM_EVAL_COLUMNS:
+        return _lm_eval(path, first, records)
+    rows = ((at, flatten(record)) for at, record in _chain(first, records))
+    return ItemTable.of_rows(rows, name=path.name.split(".")[0], source=str(path))
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+Row = tuple[str, Mapping[str, Any]]
+
+
+def _lm_eval(path: Path, first: Row, records: Iterator[Row]) -> ItemTable:
+    """Called after the folder that lm-evaluation-harness makes for the model."""
+    rows = (
+        (at, flatten({key: value for key, value in row.items() if key not in LM_EVAL_DROPPED}))
+        for at, row in _chain(first, records)
+    )
+    table = ItemTable.of_rows(rows, name=path.stem, source=str(path))
+    named = LM_EVAL_FILE.fullmatch(path.stem)
+    name = path.absolute().parent.name if named else path.stem
+    return replace(
+        table,
+        kind=LM_EVAL,
+        name=name,
+        task=named["task"] if named else "",
+        scores=tuple(map(str, first[1].get("metrics") or ())),
+    )
+
+
+def _chain(first: Row, rest: Iterator[Row]) -> Iterator[Row]:
+    yield first
+    yield from rest
+
+
+def _records(path: Path) -> Iterator[Row]:
     try:
         for record in read_records(path, ReadOptions(columns=None), DropCounts()):
-            yield record.at.removeprefix(f"{path}, "), flatten(record)
+            yield record.at.removeprefix(f"{path}, "), record
     except UserError as problem:
         # A reader of training data proposes settings of a recipe.
         raise UserError(

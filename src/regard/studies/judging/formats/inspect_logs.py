@@ -1,0 +1,118 @@
+"""Logs of inspect-ai: a zip archive (.eval) or one JSON document with a list of samples.
+
+The score of each scorer is a column under the scorer's name; `metadata.KEY` are columns too. The
+archive is compressed by Zstandard, which Python's zipfile reads from version 3.14 on, so its
+members are located by zipfile and decompressed by pyarrow.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from regard.core.errors import UserError
+from regard.core.toml import flatten
+from regard.studies.judging.item_table import ItemTable
+
+ZSTANDARD = 93
+LOCAL_HEADER_BYTES = 30
+VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "no": 0.0}
+"Right, partly right, wrong, no answer: as inspect-ai's own accuracy counts them."
+EPOCH = "epoch"
+SAMPLE = re.compile(r"samples/.+\.json")
+
+
+def read_eval_log(path: Path) -> ItemTable:
+    """The samples of an .eval archive."""
+    try:
+        with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+            members = {member.filename: member for member in archive.infolist()}
+            names = sorted(name for name in members if SAMPLE.fullmatch(name))
+            start = next(one for one in ("header.json", "_journal/start.json") if one in members)
+            header = json.loads(_read(archive, file, members[start]))
+            samples = (
+                (name.removeprefix("samples/"), json.loads(_read(archive, file, members[name])))
+                for name in names
+            )
+            return samples_table(path, header.get("eval", {}), samples)
+    except FileNotFoundError:
+        hint = "Check the path; relative paths start in the current folder."
+        raise UserError(
+            "there is no such file", topic="judge", where=str(path), hint=hint
+        ) from None
+    except (zipfile.BadZipFile, ValueError, StopIteration, OSError) as problem:
+        reason = str(problem) or "no header"
+        raise UserError(
+            f"not a log of inspect-ai, or damaged ({reason})",
+            topic="judge",
+            where=str(path),
+            hint="Copy it again, or write it with `inspect log convert`.",
+        ) from None
+
+
+def samples_table(
+    path: Path, evaluation: Mapping[str, Any], samples: Iterable[tuple[str, Mapping[str, Any]]]
+) -> ItemTable:
+    """A row for each sample and epoch, called after the model."""
+    scorers: dict[str, None] = {}
+
+    def rows() -> Iterator[tuple[str, dict[str, Any]]]:
+        for at, sample in samples:
+            scorers.update(dict.fromkeys(sample.get("scores") or ()))
+            yield at, _row(sample)
+
+    table = ItemTable.of_rows(rows(), name=path.stem, source=str(path))
+    return replace(
+        table,
+        kind="inspect-ai log",
+        name=str(evaluation.get("model") or path.stem),
+        task=str(evaluation.get("task") or "").rpartition("/")[2],
+        scores=tuple(scorers),
+        repeats=EPOCH,
+    )
+
+
+def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
+    scores = {
+        name: _value(score.get("value") if isinstance(score, Mapping) else score)
+        for name, score in (sample.get("scores") or {}).items()
+    }
+    told = {key: sample[key] for key in ("id", EPOCH, "target") if key in sample}
+    target = told.get("target")
+    if isinstance(target, list):
+        told["target"] = "\n".join(map(str, target))
+    return flatten({**told, "metadata": sample.get("metadata") or {}, **scores})
+
+
+def _value(value: Any) -> Any:
+    return VALUES.get(value, value) if isinstance(value, str) else value
+
+
+def _read(archive: zipfile.ZipFile, file: Any, member: zipfile.ZipInfo) -> bytes:
+    if member.compress_type != ZSTANDARD:
+        return archive.read(member)
+    import pyarrow as pa
+
+    file.seek(member.header_offset)
+    header = file.read(LOCAL_HEADER_BYTES)
+    name_length, extra_length = struct.unpack("<HH", header[26:30])
+    file.seek(name_length + extra_length, 1)
+    compressed = pa.BufferReader(file.read(member.compress_size))
+    with pa.CompressedInputStream(compressed, "zstd") as stream:
+        content: bytes = stream.read()
+    if zlib.crc32(content) != member.CRC:
+        raise zipfile.BadZipFile(f"{member.filename} does not match its checksum")
+    return content
+
+
+def samples_of(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The samples of a JSON log, with their place."""
+    for number, sample in enumerate(document["samples"], 1):
+        yield f"sample {number:,}", sample
