@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.attention.attend import attend
-from regard.attention.function import HeadShape
+from regard.attention.function import AttentionFunction, HeadShape
+from regard.attention.kinds import ATTENTION
 from regard.attention.kinds.dot import Dot
 from regard.attention.masks import mask as masks
 from regard.attention.multi_head import build_mixer
@@ -173,3 +174,26 @@ def test_multi_head_equals_torch():
     expected, _ = theirs(x, memory, memory, need_weights=False)
     out = ours(x, mask=masks.bidirectional(), positions=positions, memory=memory).out
     assert torch.allclose(out, expected, atol=1e-6)
+
+
+ATTENDING = [
+    entry.name
+    for entry in ATTENTION
+    if isinstance(entry.part().build(HeadShape(width=4, heads=2)), AttentionFunction)
+]
+
+
+@pytest.mark.parametrize("kind", ATTENDING)
+@pytest.mark.parametrize(("queries", "keys"), [(0, 5), (5, 0), (0, 0), (0, 400), (400, 0)])
+def test_no_query_or_no_key(kind, queries, keys):
+    """Zeros, as for a query that may attend to nothing; in training too."""
+    function = ATTENTION.get(kind).part().build(HeadShape(width=4, heads=2, context=400))
+    for mask in masks.causal(), masks.bidirectional(), masks.sliding_window(3):
+        for dropout, need_weights in ((0.0, False), (0.3, False), (0.0, True)):
+            q, k, v = (draw(0, 1, 2, n, 4, dtype=torch.float32) for n in (queries, keys, keys))
+            attended = attend(q, k, v, mask, function, dropout=dropout, need_weights=need_weights)
+            assert torch.equal(attended.out, torch.zeros(1, 2, queries, 4))
+            if need_weights:
+                assert attended.weights.shape == (1, 2, queries, keys)
+            attended.out.sum().backward()
+            assert not any(x.grad.any() for x in (q, k, v))

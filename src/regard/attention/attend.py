@@ -62,6 +62,8 @@ def attend(
     inputs = AttentionInputs(
         q, k, v, mask, grid, bias, dropout if function.supports_dropout else 0.0
     )
+    if not (q.shape[-2] and k.shape[-2]):
+        return _without_pairs(inputs, need_weights=need_weights)
     if need_weights:
         return _explicit(inputs, function)
     if function.ignores_masked_keys:
@@ -71,6 +73,12 @@ def attend(
         if _is_narrow(mask.structure.band, k.shape[-2]):
             return _in_stripes(inputs, function, mask.structure.band)
     return function.fast(inputs) or _explicit(inputs, function)
+
+
+def _without_pairs(inputs: AttentionInputs, *, need_weights: bool) -> AttentionOutput:
+    """No query, or no key: zeros, as for a query that may attend to nothing."""
+    weights = inputs.q.sum(-1, keepdim=True) * inputs.k.sum(-1).unsqueeze(-2)
+    return AttentionOutput(weights @ inputs.v, weights if need_weights else None, "without-pairs")
 
 
 def _check_arguments(k: Tensor, v: Tensor, mask: object) -> None:
