@@ -5,9 +5,9 @@
 
 `generated` marks synthetic text; every report mentions it. A row is a dict with `columns` as keys
 and, if the set defines them, `split` ("train", "dev" or "test") and `group` (rows of one group stay
-in the same split, and scores vary over groups). A set without `columns` is plain text: its rows have `text`. `files` are the
-files that a set is read from, its own source file included, or a function that returns them: they
-identify it, else its rows do, which then hold only what JSON has.
+in the same split, and scores vary over groups). A set without `columns` is plain text: its rows
+have `text`. `files` are the files that a set is read from, its own source file included, or a
+function that returns them: they identify it, else its rows do, which then hold only what JSON has.
 """
 
 from __future__ import annotations
