@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,6 +18,11 @@ SIZES = {"train": 30, "dev": 12, "test": 9}
 "Authors, each with six texts."
 
 
+def random_text(seed: int) -> str:
+    """Words of which no two texts share many, so that none stands in training."""
+    return " ".join(f"w{number}" for number in Random(seed).sample(range(200), 12))
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("groups")
@@ -27,7 +33,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             table.writerow(["text", "label", "author", "id"])
             for _ in range(6 * authors):
                 author = f"author {number // 6}"
-                table.writerow([f"row {number} of {author}", "ab"[number % 2], author, number])
+                table.writerow([random_text(number), "ab"[number % 2], author, number])
                 number += 1
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(folder / "cache"))

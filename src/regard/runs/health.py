@@ -50,8 +50,8 @@ def model_health(
 ) -> HealthRecord:
     """Health of the samples, and the loss on train against dev."""
     train, dev = (
-        LossLevel.of_documents(tables[split].nll, tables[split].tokens)
-        for split in ("train", "dev")
+        LossLevel.of_documents(table.nll, table.tokens, groups=table.groups)
+        for table in (tables["train"], tables["dev"])
     )
     return HealthRecord(
         samples=_samples(model, recipe, cache, tokenizer),

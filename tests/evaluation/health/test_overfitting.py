@@ -54,6 +54,33 @@ def test_standard_error_equals_that_of_repeated_draws() -> None:
     assert estimated == pytest.approx(np.std([level.loss for level in levels]), rel=0.15)
 
 
+class TestGroups:
+    def grouped(self, loss: float, *, groups: int, size: int, seed: int = 0) -> LossLevel:
+        """Rows whose loss is that of their group."""
+        by_group = np.random.default_rng(seed).normal(loss, 0.5, groups)
+        numbers = np.repeat(np.arange(groups), size)
+        return LossLevel.of_rows(by_group[numbers], groups=numbers)
+
+    def test_copies_in_one_group_tell_nothing_new(self) -> None:
+        copies, once = self.grouped(5.0, groups=30, size=8), self.grouped(5.0, groups=30, size=1)
+        assert (copies.n, copies.groups, once.n) == (240, 30, 30)
+        assert copies.error == pytest.approx(once.error)
+
+    def test_a_gap_between_few_groups_is_within_their_variance(self) -> None:
+        by_group = np.linspace(4.4, 5.6, 12)
+        rows = np.repeat([by_group, by_group + 0.2], 40, axis=1)
+        numbers = np.repeat(np.arange(12), 40)
+        grouped = LossGap(*(LossLevel.of_rows(row, groups=numbers) for row in rows))
+        independent = LossGap(*map(LossLevel.of_rows, rows))
+        assert independent.fit is FitVerdict.OVERFITTING
+        assert grouped.fit is FitVerdict.ALIKE
+        assert "480 in 12 groups and 480 documents in 12 groups" in grouped.sentence
+
+    def test_few_groups_give_no_verdict(self) -> None:
+        dev = self.grouped(9.0, groups=9, size=10, seed=1)
+        assert LossGap(losses(5.0), dev).fit is FitVerdict.TOO_FEW
+
+
 def test_record_has_gap_interval_and_n() -> None:
     record = TrainDevGapRecord.of_gap(LossGap(losses(5.0), losses(5.4, seed=1)))
     assert record.low < record.gap < record.high

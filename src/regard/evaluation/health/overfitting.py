@@ -4,17 +4,28 @@
 
 Both losses are computed after training on whole documents, never on the last batch. The splits
 share no document, so their variances add (standard error of a ratio of sums by the delta method;
-Cochran, 1977).
+Cochran, 1977). Where documents have groups, residuals are summed over each group, and the interval
+is that of Student's t with the degrees of freedom of the fewer groups.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import exp, hypot
+from math import exp, hypot, inf, isinf
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import stdtrit
+
+from regard.evaluation.formatting import in_groups, sample_size
+from regard.evaluation.statistics.item_groups import (
+    MIN_GROUPS,
+    GroupNumbers,
+    count_groups,
+    effective_groups,
+    sum_by_group,
+)
 
 MIN_DOCUMENTS = 20
 "Minimum documents for a verdict: the interval of fewer is too narrow."
@@ -24,24 +35,42 @@ Z_95 = 1.96
 
 @dataclass(frozen=True)
 class LossLevel:
-    """Mean loss in nats per token, its standard error, and the number of documents."""
+    """Mean loss in nats per token, its standard error, and the number of documents and groups."""
 
     loss: float
     error: float
     n: int
+    groups: int | None = None
+    "Groups of documents; None where every document stands alone."
+    effective_groups: float = inf
+    "The number of equal groups that they are worth; infinite where every document stands alone."
 
     @classmethod
-    def of_documents(cls, losses: ArrayLike, token_counts: ArrayLike) -> LossLevel:
+    def of_documents(
+        cls, losses: ArrayLike, token_counts: ArrayLike, *, groups: GroupNumbers | None = None
+    ) -> LossLevel:
         """From the nats of each document and its number of predicted tokens."""
         nll, tokens = np.asarray(losses, np.float64), np.asarray(token_counts, np.float64)
-        n, loss = len(nll), float(nll.sum() / tokens.sum())
-        squares = ((nll - loss * tokens) ** 2).sum() * n / max(n - 1, 1)
-        return cls(loss, float(np.sqrt(squares) / tokens.sum()), n)
+        loss = float(nll.sum() / tokens.sum())
+        residuals = sum_by_group(nll - loss * tokens, groups)
+        units = len(residuals)
+        squares = (residuals**2).sum() * units / max(units - 1, 1)
+        return cls(
+            loss,
+            float(np.sqrt(squares) / tokens.sum()),
+            len(nll),
+            count_groups(groups),
+            effective_groups(groups) or inf,
+        )
 
     @classmethod
-    def of_rows(cls, losses: ArrayLike) -> LossLevel:
+    def of_rows(cls, losses: ArrayLike, *, groups: GroupNumbers | None = None) -> LossLevel:
         """From the loss of each row, as if each were one token."""
-        return cls.of_documents(losses, np.ones(np.shape(losses)))
+        return cls.of_documents(losses, np.ones(np.shape(losses)), groups=groups)
+
+    @property
+    def is_too_small(self) -> bool:
+        return self.n < MIN_DOCUMENTS or (self.groups or MIN_GROUPS) < MIN_GROUPS
 
 
 class FitVerdict(StrEnum):
@@ -67,13 +96,15 @@ class LossGap:
 
     @property
     def interval(self) -> tuple[float, float]:
-        half = Z_95 * hypot(self.train.error, self.dev.error)
+        units = min(self.train.effective_groups, self.dev.effective_groups)
+        quantile = Z_95 if isinf(units) else float(stdtrit(max(1.0, units - 1), 0.975))
+        half = quantile * hypot(self.train.error, self.dev.error)
         return self.value - half, self.value + half
 
     @property
     def fit(self) -> FitVerdict:
         low, high = self.interval
-        if min(self.train.n, self.dev.n) < MIN_DOCUMENTS:
+        if self.train.is_too_small or self.dev.is_too_small:
             return FitVerdict.TOO_FEW
         return (
             FitVerdict.OVERFITTING
@@ -96,7 +127,8 @@ class LossGap:
         unit = "token" if self.per_token else "row"
         details = (
             f"{losses}, a gap of {gap} nats a {unit}, "
-            f"n = {self.train.n:,} and {self.dev.n:,} {self.items}"
+            f"n = {self.train.n:,}{in_groups(self.train.groups)} and "
+            f"{sample_size(self.dev.n, self.items, self.dev.groups)}"
         )
         match self.fit:
             case FitVerdict.OVERFITTING:

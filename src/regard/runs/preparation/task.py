@@ -213,10 +213,9 @@ class PreparedTask(PreparedData):
         clean = [row for row in dev if row["overlap"] is None]
         contaminated = any(one.split == "dev" for one in results.contamination)
         scored = clean if contaminated else dev
-        losses = {"train": _losses(results.items["train"]), "dev": _losses(scored)}
-        if not all(losses.values()):
+        train_level, dev_level = (_loss_level(rows) for rows in (results.items["train"], scored))
+        if train_level is None or dev_level is None:
             return HealthRecord(predictions=predictions)
-        train_level, dev_level = map(LossLevel.of_rows, losses.values())
         gap = LossGap(train_level, dev_level, items=self._items, per_token=False)
         return HealthRecord(predictions=predictions, train_dev_gap=TrainDevGapRecord.of_gap(gap))
 
@@ -350,8 +349,12 @@ def _item_rows(answers: Sequence[Row], chosen: ChosenRows) -> list[Row]:
     ]
 
 
-def _losses(rows: Sequence[Row]) -> list[float]:
-    return [row["loss"] for row in rows if "loss" in row]
+def _loss_level(rows: Sequence[Row]) -> LossLevel | None:
+    """None if answers have no loss."""
+    with_loss = [row for row in rows if "loss" in row]
+    if not with_loss:
+        return None
+    return LossLevel.of_rows([row["loss"] for row in with_loss], groups=row_groups(with_loss))
 
 
 def _answer_text(row: Row) -> str:
