@@ -336,19 +336,6 @@ def test_random_outputs_are_not_called_clean() -> None:
     assert report.findings == ()
 
 
-def test_rows_that_influence_each_other_are_a_finding() -> None:
-    """Statistics over the batch at each place: nothing of the future, all of the neighbours."""
-
-    class Neighbours(ToyTransformer):
-        def forward(self, ids: Tensor, **options: Any) -> Tensor:
-            out = super().forward(ids, **options)
-            return out - out.mean(dim=0, keepdim=True) if self.training else out
-
-    report = audit(Neighbours(Components(max_length=12)))
-    assert report.verdict == "clean"
-    assert [finding.check for finding in report.findings] == ["other rows, training mode"]
-
-
 def test_forgetful_cache_is_a_finding() -> None:
     from dataclasses import replace
 

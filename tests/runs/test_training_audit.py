@@ -11,6 +11,7 @@ from torch import nn
 from regard.adapters.full import Full
 from regard.audits.audit import audit
 from regard.batch import Example
+from regard.core.errors import UserError
 from regard.runs.models.model_subject import model_subject
 from regard.runs.results import AuditRecord
 from regard.runs.training_audit import audit_before_training
@@ -64,6 +65,15 @@ def test_parameters_that_the_head_does_not_use_are_named():
         for name in ("weight", "bias")
     }
     assert unused_parameters(model)[0] == {*unused, "head.spare"}
+
+
+def test_rows_that_depend_on_their_batch_are_not_trained():
+    model = classifier(pooling="first", layers=1, **LIKE_BERT)
+    Full().apply(model, seed=0)
+    table = model.body.get_submodule(model.body.token_table)
+    table.register_forward_hook(lambda module, args, out: out - out.mean(dim=0, keepdim=True))
+    with pytest.raises(UserError, match="batch coupling"):
+        unused_parameters(model)
 
 
 def test_without_rows_of_the_task_unused_parameters_are_unchecked():

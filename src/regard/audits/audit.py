@@ -17,6 +17,7 @@ from regard.audits.findings import Finding, Leak, UnusedParameter
 from regard.audits.forward.forward_mode import error_summary
 from regard.audits.forward.modes import forward_modes
 from regard.audits.invariance import find_violations
+from regard.audits.leaks.batch_coupling import find_batch_coupling
 from regard.audits.leaks.causality import SINGLE_LAYERS, find_leaks
 from regard.audits.leaks.permission import MaskFunction, Permission, build_permission
 from regard.audits.notes import Notes
@@ -28,7 +29,7 @@ from regard.audits.unused_parameters import (
 )
 from regard.core.html_display import HtmlDisplay
 
-Verdict = Literal["clean", "leak", "cannot tell"]
+Verdict = Literal["clean", "leak", "batch coupling", "cannot tell"]
 MaskOrigin = Literal["as given", "the model's own", "by default"]
 MAX_KEYS_NAMED = 4
 
@@ -56,9 +57,7 @@ class Audit(HtmlDisplay):
 
     def sentence(self) -> str:
         """The verdict in one line."""
-        if self.verdict == "cannot tell":
-            return f"cannot tell: {self.reason}"
-        return self.reason if self.leaks else f"clean: {self.reason}"
+        return self.reason if self.leaks else f"{self.verdict}: {self.reason}"
 
 
 def audit(
@@ -95,11 +94,12 @@ def audit(
     notes = Notes()
     modes = forward_modes(subject, notes, seed=seed)
     leaks = find_leaks(modes, permission, notes, seed=seed, lengths=lengths)
-    findings = find_violations(modes, notes, seed=seed)
+    coupling = find_batch_coupling(modes, notes, seed=seed)
+    findings = [*coupling, *find_violations(modes, notes, seed=seed)]
     unused_parameters = _unused_parameters(subject, loss_fn, notes)
     if subject.trained_module is not None:
         notes.add_unchecked("leaks in the task head: it may depend on every position of its row")
-    verdict, reason = _verdict(leaks, permission, notes)
+    verdict, reason = _verdict(leaks, coupling, permission, notes)
     return Audit(
         target=subject.name,
         mask=permission.name,
@@ -138,9 +138,13 @@ def _unused_parameters(
     return found
 
 
-def _verdict(leaks: list[Leak], permission: Permission, notes: Notes) -> tuple[Verdict, str]:
+def _verdict(
+    leaks: list[Leak], coupling: list[Finding], permission: Permission, notes: Notes
+) -> tuple[Verdict, str]:
     if leaks:
         return "leak", _leak_sentence(leaks, permission)
+    if coupling:
+        return "batch coupling", f"{coupling[0].text} (by {coupling[0].size:.2g})"
     if notes.doubts:
         return "cannot tell", "; ".join(notes.doubts)
     clean = f"no output depends on an input that the mask {permission.name} forbids"

@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+INVALID_VERDICTS = ("leak", "batch coupling")
+"Scores of such a model mean nothing."
+
 
 @dataclass(frozen=True)
 class Leak:

@@ -1,4 +1,4 @@
-"""Invariances: outputs must not change with padding, other batch rows, a KV cache, or weights.
+"""Invariances: outputs must not change with padding, a KV cache, or requested weights.
 
 A violation is a finding, not a leak: a model may be causal and still compute a row differently
 when it is padded on the left (GPT-2 without position ids does).
@@ -20,7 +20,6 @@ from regard.audits.forward.modes import (
     CACHE,
     EVALUATION,
     PADDED,
-    TRAINING,
     WEIGHTS,
     chunked,
     padded,
@@ -53,7 +52,6 @@ def find_violations(modes: dict[str, ForwardMode], notes: Notes, *, seed: int = 
     if subject.max_length is not None:
         length = min(length, max(1, subject.max_length - 3))
     rows = subject.draw(BATCH_SIZE, length, generator)
-    other = subject.draw_other(rows, generator)
 
     def outputs(mode: ForwardMode) -> Tensor:
         return mode.outputs(rows)
@@ -61,7 +59,7 @@ def find_violations(modes: dict[str, ForwardMode], notes: Notes, *, seed: int = 
     # Several checks share a mode: the first pass runs it once, the recheck runs it again.
     first_outputs, problems = cache(outputs), cache(lambda mode: why_incomparable(mode, rows[:1]))
     findings = []
-    for check in _checks(modes, rows, other):
+    for check in _checks(modes):
         try:
             if problem := problems(check.mode):
                 raise ForwardError(problem)
@@ -81,28 +79,9 @@ def find_violations(modes: dict[str, ForwardMode], notes: Notes, *, seed: int = 
     return findings
 
 
-def _checks(modes: dict[str, ForwardMode], rows: Tensor, other: Tensor) -> list[_Check]:
+def _checks(modes: dict[str, ForwardMode]) -> list[_Check]:
     plain = modes[EVALUATION]
-    checks = [
-        _Check(
-            "batch, evaluation mode",
-            plain,
-            lambda outputs, mode: relative_change(outputs(mode)[:1], mode.outputs(rows[:1])),
-            "a row alone gives other outputs than the same row in a batch",
-        )
-    ]
-    for name in (EVALUATION, TRAINING):
-        if name in modes:
-            checks.append(
-                _Check(
-                    f"other rows, {name}",
-                    modes[name],
-                    lambda outputs, mode: relative_change(
-                        outputs(mode)[:1], _beside(mode, rows, other)
-                    ),
-                    f"a row's outputs depend on the other rows of its batch in {name}",
-                )
-            )
+    checks: list[_Check] = []
     if WEIGHTS in modes:
         checks.append(
             _Check(
@@ -125,11 +104,6 @@ def _checks(modes: dict[str, ForwardMode], rows: Tensor, other: Tensor) -> list[
 def _same_dtype(mode: ForwardMode, other: ForwardMode) -> ForwardMode:
     """`other`, in float64 where `mode` is."""
     return replace(other, float64=mode.float64)
-
-
-def _beside(mode: ForwardMode, rows: Tensor, other: Tensor) -> Tensor:
-    """Outputs of the first row when all other rows are replaced."""
-    return mode.outputs(torch.cat([rows[:1], other[1:]]))[:1]
 
 
 def _cache_checks(modes: dict[str, ForwardMode]) -> list[_Check]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from regard.audits.findings import Finding, Leak, UnusedParameter
+from regard.audits.findings import INVALID_VERDICTS, Finding, Leak, UnusedParameter
 from regard.core.errors import UserError
 from regard.core.html_display import HtmlDisplay
 from regard.core.json_records import JsonRecord, read_record, write_record
@@ -159,13 +159,14 @@ class AuditRecord(JsonRecord, HtmlDisplay):
     @property
     def is_valid(self) -> bool:
         """Whether the run's scores mean anything."""
-        return self.verdict != "leak" and not self.broken
+        return self.verdict not in INVALID_VERDICTS and not self.broken
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why they do not; empty if they do."""
         leak = (f"the model {self.sentence}",) if self.verdict == "leak" else ()
-        return (*leak, *self.broken)
+        coupling = (self.sentence,) if self.verdict == "batch coupling" else ()
+        return (*leak, *coupling, *self.broken)
 
     def without_leaks(self) -> Self:
         return self.model_copy(update={"leaks": ()})

@@ -53,6 +53,13 @@ def audit_before_training(model: Model, family: Family, loader: BatchLoader) -> 
             hint="Fix the attention kind or the mask: `regard check FILE` says what is wrong with "
             "a kind of your own.",
         )
+    if audit_result.verdict == "batch coupling" and not broken:
+        raise UserError(
+            f"{audit_result.sentence()}; its scores would be those of a batch, not of a row",
+            topic="audit",
+            hint="Compute each row by itself; to study the coupling, declare the kind broken and "
+            "add on_purpose = true to its table.",
+        )
     reasons = [f"{catalog_name(kind, ATTENTION)}: {kind.traits.broken}" for kind in broken]
     return AuditRecord.of_audit(audit_result, broken=reasons)
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from regard.audits.findings import INVALID_VERDICTS
 from regard.core.errors import UserError
 from regard.evaluation.health.overfitting import FitVerdict
 from regard.evaluation.metrics.metric import is_lower_better
@@ -260,7 +261,7 @@ def _why_invalid(variant: VariantOutcome) -> str:
     audit = variant.audit
     assert audit is not None
     broken = "is broken: " + "; ".join(audit.broken)
-    reason = audit.sentence if audit.verdict == "leak" else broken
+    reason = audit.sentence if audit.verdict in INVALID_VERDICTS else broken
     perplexity = next(
         (
             variant.estimates[key].value

@@ -39,6 +39,16 @@ def leaking():
     return CumulativeSum(AHEAD)
 
 
+class BatchMean(CumulativeSum):
+    def forward(self, ids):
+        outputs = super().forward(ids)
+        return outputs - outputs.mean(dim=0)
+
+
+def coupled():
+    return BatchMean(0)
+
+
 def random():
     generator = torch.Generator()
     return lambda ids: torch.rand(*ids.shape, 2, generator=generator)
@@ -101,6 +111,12 @@ def test_leak_gives_exit_code_1_with_map_and_pairs(models: Path) -> None:
     assert [row.index("■") for row in drawn[:2]] == [1, 2]
     assert {len(row) for row in drawn} == {12}
     assert "leaking pairs in total" in output
+
+
+def test_batch_coupling_gives_exit_code_1(models: Path) -> None:
+    code, output = run(f"{models}:coupled")
+    assert code == 1
+    assert says(output, "BATCH COUPLING", "evaluation mode")
 
 
 def test_nondeterministic_model_gives_exit_code_2(models: Path) -> None:

@@ -26,6 +26,8 @@ FLOAT32_THRESHOLD = 1e-4
 "Where the model does not run in float64."
 VALUE_FLOOR = 1e-9
 "Relative to the outputs: below this an ill-conditioned model rounds in float64 too."
+FLOAT64_FLOOR = 1e-11
+"Of relative gradients, where the model is in float64 already."
 ABOVE_ROUNDING = 1e4
 "In units of the dtype's eps: 1.2e-3 of the outputs' RMS in float32."
 MAX_ROUNDING = 0.5

@@ -22,7 +22,6 @@ from regard.audits.findings import Leak
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
 from regard.audits.forward.modes import CACHE, EVALUATION, PADDED, TRAINING, WEIGHTS
 from regard.audits.forward.precision import why_incomparable
-from regard.audits.leaks.batch_coupling import isolate_rows
 from regard.audits.leaks.gradient import leaks_by_gradient
 from regard.audits.leaks.hidden import find_hidden_leaks
 from regard.audits.leaks.permission import Permission
@@ -138,7 +137,7 @@ def leaks_at_length(search: LeakSearch, mode: ForwardMode, length: int) -> list[
             add = notes.add_doubt if mode.name in DECISIVE else notes.add_unchecked
             add(f"{where}: {problem}")
             return []
-        mode = isolate_rows(mode, base, generator)
+        mode = search.isolated(mode, length)
         rows = search.affordable_trials(length)
         if mode.companion is not None:
             rows = min(rows, MAX_COUPLED_TRIALS)
@@ -197,8 +196,7 @@ def _leaks_of_single_tokens(search: LeakSearch, mode: ForwardMode) -> list[Leak]
     rows = min(subject.vocabulary, search.affordable_trials(length, budget=SWEEP_BUDGET))
     generator = search.generator(length)
     try:
-        base = search.base(length)
-        if isolate_rows(mode, base, generator).companion is not None:
+        if search.isolated(mode, length).companion is not None:
             notes.add_unchecked("single tokens: rows of a batch influence each other")
             return []
         sweep = vocabulary_sweep(subject, reachable, rows=rows, generator=generator)

@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
-from regard.audits.forward.precision import recheck_in_float64
+from regard.audits.forward.precision import FLOAT64_FLOOR, recheck_in_float64
 from regard.audits.leaks.perturbation import InfluenceByMethod, PairInfluence
 from regard.audits.leaks.search import LeakSearch
 
 MAX_QUERIES = 32
 "Evenly spaced queries of longer rows; all share one backward pass."
 ROWS = 2
-FLOAT64_FLOOR = 1e-11
 
 
 def leaks_by_gradient(

@@ -6,20 +6,17 @@ the fewest tensors are looked for whose new values open the leak.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from regard.audits.findings import Leak
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
 from regard.audits.forward.modes import WITHOUT_ZEROS, modes_without_zeros, structural_modes
+from regard.audits.forward.opening import fewest_that_open
 from regard.audits.forward.precision import why_incomparable
-from regard.audits.forward.structural import Replacement, fixed_zeros, most_suspicious_first
-from regard.audits.leaks.batch_coupling import isolate_rows
+from regard.audits.forward.structural import fixed_zeros
 from regard.audits.leaks.probes import Probes, build_probes, probe
 from regard.audits.leaks.search import LeakSearch
 from regard.audits.notes import Notes
-
-MAX_TENSORS_NAMED = 3
 
 
 def find_hidden_leaks(search: LeakSearch, evaluation: ForwardMode, length: int) -> list[Leak]:
@@ -49,7 +46,7 @@ def _leaks_in(mode: ForwardMode, probes: Probes, search: LeakSearch) -> list[Lea
     where = f"{mode.name}, length {length}"
     if problem := why_incomparable(mode, probes.before[:1]):
         raise ForwardError(problem)
-    mode = isolate_rows(mode, probes.before[:1], search.generator(length))
+    mode = search.isolated(mode, length)
     # What only opens here is no doubt about the model as it is.
     aside = Notes()
     how, pairs = probe(mode, probes, aside)
@@ -58,9 +55,7 @@ def _leaks_in(mode: ForwardMode, probes: Probes, search: LeakSearch) -> list[Lea
     notes.add_checked(where)
     if not pairs:
         return []
-    opens_with = fewest_that_open(
-        mode, lambda part: bool(probe(replace(mode, replacement=part), probes, Notes())[1])
-    )
+    opens_with = fewest_that_open(mode, lambda part: bool(probe(part, probes, Notes())[1]))
     trained = mode.name != WITHOUT_ZEROS or not set(opens_with) & set(_zeros(mode))
     return [
         Leak(query, key, size, how, where, opens_with, "training" if trained else "no longer zero")
@@ -71,27 +66,3 @@ def _leaks_in(mode: ForwardMode, probes: Probes, search: LeakSearch) -> list[Lea
 def _zeros(mode: ForwardMode) -> Sequence[str]:
     assert mode.audited.module is not None
     return tuple(fixed_zeros(mode.audited.module))
-
-
-def fewest_that_open(mode: ForwardMode, opens: Callable[[Replacement], bool]) -> tuple[str, ...]:
-    """Names of few tensors whose new values are enough; bisection finds each that is needed."""
-    assert mode.replacement is not None
-    assert mode.audited.module is not None
-    values = mode.replacement
-    names = most_suspicious_first(mode.audited.module, values)
-    needed: list[str] = []
-
-    def opens_with(count: int) -> bool:
-        try:
-            return opens(values.restricted_to([*needed, *names[:count]]))
-        except ForwardError:
-            return False
-
-    while not opens_with(0) and names:
-        low, high = 0, len(names)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if opens_with(middle) else (middle, high)
-        needed.append(names[high - 1])
-        names = names[: high - 1]
-    return tuple(needed[:MAX_TENSORS_NAMED])

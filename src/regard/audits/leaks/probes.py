@@ -15,8 +15,13 @@ import torch
 from torch import Tensor
 
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
-from regard.audits.forward.precision import Influence, recheck_in_float64, relative_change
-from regard.audits.leaks.gradient import FLOAT64_FLOOR, relative_gradients
+from regard.audits.forward.precision import (
+    FLOAT64_FLOOR,
+    Influence,
+    recheck_in_float64,
+    relative_change,
+)
+from regard.audits.leaks.gradient import relative_gradients
 from regard.audits.leaks.perturbation import PairInfluence
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject

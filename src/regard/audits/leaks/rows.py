@@ -17,7 +17,7 @@ PERIODS = (2, 1, 3, 4)
 
 def varied_rows(subject: Subject, length: int, count: int, generator: torch.Generator) -> Tensor:
     """(count,length) ids, or embeddings (count,length,w), from every kind of row in turn."""
-    kinds = [_random, _repeat, _random, _runs]
+    kinds = [_random, repeated_row, _random, _runs]
     if subject.vocabulary:
         kinds.insert(1, _special)
         if subject.text is not None:
@@ -30,7 +30,8 @@ def _random(subject: Subject, length: int, n: int, generator: torch.Generator) -
     return subject.draw(1, length, generator)
 
 
-def _repeat(subject: Subject, length: int, n: int, generator: torch.Generator) -> Tensor:
+def repeated_row(subject: Subject, length: int, n: int, generator: torch.Generator) -> Tensor:
+    """A row that repeats its first few positions."""
     positions = torch.arange(length) % PERIODS[n % len(PERIODS)]
     return subject.draw(1, length, generator)[:, positions]
 

@@ -7,12 +7,13 @@ machine.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
+from regard.audits.leaks.batch_coupling import is_coupled
 from regard.audits.leaks.permission import Permission
 from regard.audits.leaks.rows import varied_rows
 from regard.audits.notes import Notes
@@ -44,6 +45,17 @@ class LeakSearch:
     notes: Notes
     seed: int
     flops_per_position: float
+    coupled: dict[str, bool] = field(default_factory=dict)
+    "Modes whose rows influence each other, as found at the first length."
+
+    def isolated(self, mode: ForwardMode, length: int) -> ForwardMode:
+        """The mode, running rows one at a time where rows of a batch influence each other."""
+        if mode.name not in self.coupled:
+            pair = self.subject.draw(2, length, self.generator(length))
+            self.coupled[mode.name] = is_coupled(mode, pair)
+        if not self.coupled[mode.name]:
+            return mode
+        return replace(mode, companion=self.subject.draw(1, length, self.generator(length)))
 
     def generator(self, length: int) -> torch.Generator:
         return torch.Generator().manual_seed(1_000_003 * self.seed + length)

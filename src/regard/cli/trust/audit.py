@@ -17,8 +17,13 @@ if TYPE_CHECKING:
     from regard.audits.audit import Audit
     from regard.audits.findings import Leak, UnusedParameter
 
-EXIT_CODES = {"clean": 0, "leak": 1, "cannot tell": 2}
-STYLES = {"clean": "bold green", "leak": "bold red", "cannot tell": "bold yellow"}
+EXIT_CODES = {"clean": 0, "leak": 1, "batch coupling": 1, "cannot tell": 2}
+STYLES = {
+    "clean": "bold green",
+    "leak": "bold red",
+    "batch coupling": "bold red",
+    "cannot tell": "bold yellow",
+}
 MAX_PAIRS_SHOWN = 10
 MAX_MAP_LENGTH = 24
 SAMPLE_LENGTH = 12
@@ -55,7 +60,7 @@ def audit(
 ) -> None:
     """Test whether outputs depend on positions the mask forbids.
 
-    Exit code 0: clean, 1: a leak, 2: cannot tell."""
+    Exit code 0: clean, 1: a leak or batch coupling, 2: cannot tell."""
     from regard import api
     from regard.core.json_records import record_table
     from regard.runs.results import AuditRecord
