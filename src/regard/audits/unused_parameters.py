@@ -57,7 +57,7 @@ def find_unused_parameters(
     trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
     why = dict.fromkeys(trained, "")
     copied = copy.deepcopy(module).double()
-    for draw in (None, Draw.POSITIVE, Draw.MIXED):
+    for draw in (None, Draw.MIXED):
         values = Replacement({}) if draw is None else structural_values(module, draw)
         with values.applied(copied):
             gradients = [_gradients(copied, loss_fn, seed) for seed in data_seeds]

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.audits.forward.float64 import UPCAST, force_float64
-from regard.audits.forward.structural import Replacement
+from regard.audits.forward.structural import Draw, Replacement, structural_values
 from regard.audits.subject import Subject, position_outputs
 from regard.core.errors import UserError
 
@@ -52,6 +52,12 @@ class AuditedCopy:
         if self.module is None or self.copy_error:
             return self.module
         return copy.deepcopy(self.module).double()
+
+    @cached_property
+    def structural_values(self) -> dict[Draw, Replacement]:
+        """By draw; of the subject's own module, since a copy has lost its gradient hooks."""
+        module = self.subject.module
+        return {} if module is None else {draw: structural_values(module, draw) for draw in Draw}
 
 
 @dataclass(frozen=True)
@@ -226,7 +232,10 @@ def _gradient_sizes(total: Tensor, leaves: list[Tensor], *, shape: tuple[int, ..
 
     Not its norm: after a large negative mask value the squares would underflow to zero.
     """
-    gradients = torch.autograd.grad(total, leaves, allow_unused=True)
+    try:
+        gradients = torch.autograd.grad(total, leaves, allow_unused=True)
+    except RuntimeError as problem:  # a cache is written in place, a kernel has no gradient
+        raise ForwardError(error_summary(problem)) from problem
     sizes = [
         torch.zeros(leaf.shape[:2]).double()
         if gradient is None

@@ -18,7 +18,6 @@ from regard.audits.forward.structural import (
     Draw,
     Replacement,
     fixed_zeros,
-    structural_values,
     values_for_zeros,
 )
 from regard.audits.notes import Notes
@@ -62,17 +61,19 @@ def forward_modes(subject: Subject, notes: Notes, *, seed: int = 0) -> dict[str,
     return modes
 
 
-def structural_modes(evaluation: ForwardMode) -> list[ForwardMode]:
-    """The model with random parameters, in evaluation and training mode and with all signs."""
-    module = evaluation.subject.module  # its copy has lost the gradient hooks
-    if module is None:
-        return []
-    drawn = [(draw, structural_values(module, draw)) for draw in Draw]
-    modes = [replace(evaluation, name=STRUCTURAL, replacement=values) for _, values in drawn]
-    return modes + [
-        replace(evaluation, name=STRUCTURAL_TRAINING, training=True, replacement=values)
-        for draw, values in drawn
-        if draw is not Draw.NEGATIVE
+def structural_modes(evaluation: ForwardMode, *, once: bool = False) -> list[ForwardMode]:
+    """The model with random parameters, in evaluation and training mode and with all signs; `once`:
+    with each set of values in one mode only."""
+    values = evaluation.audited.structural_values
+    in_training = [Draw.MIXED] if once else [Draw.MIXED, Draw.POSITIVE]
+    return [
+        replace(evaluation, name=STRUCTURAL, replacement=one)
+        for draw, one in values.items()
+        if not (once and draw in in_training)
+    ] + [
+        replace(evaluation, name=STRUCTURAL_TRAINING, training=True, replacement=values[draw])
+        for draw in in_training
+        if draw in values
     ]
 
 
@@ -83,9 +84,8 @@ def modes_without_zeros(evaluation: ForwardMode, inputs: Tensor) -> list[Forward
         return []
     zeros = constant_zeros(evaluation, inputs)
     modes = []
-    for draw in Draw if zeros else ():
-        values = structural_values(module, draw).values
-        both = Replacement(values | values_for_zeros(zeros, draw).values)
+    for draw, values in evaluation.audited.structural_values.items() if zeros else ():
+        both = Replacement(values.values | values_for_zeros(zeros, draw).values)
         modes.append(replace(evaluation, name=WITHOUT_ZEROS, replacement=both))
     return modes + [replace(mode, training=True) for mode in modes[:1]]
 

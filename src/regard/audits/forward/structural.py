@@ -153,8 +153,9 @@ def _typical_std(parameters: Mapping[str, Tensor]) -> float:
 
 
 def _rms_of_nonzero(values: Tensor) -> float:
-    counted = values[~_is_mask_value(values) & (values != 0)].double()
-    return math.sqrt(float(counted.square().mean())) if counted.numel() else 0.0
+    counted = torch.where(_is_mask_value(values), 0.0, values).float()
+    nonzero = int(counted.count_nonzero())
+    return float(counted.norm()) / math.sqrt(nonzero) if nonzero else 0.0
 
 
 def _draw_like(own: Tensor, draw: Draw, default: float, generator: torch.Generator) -> Tensor:

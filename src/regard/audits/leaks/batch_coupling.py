@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -33,19 +34,23 @@ ROWS = 5
 COUPLED = "a row's outputs depend on the other rows of its batch"
 ALONE = "a row alone gives other outputs than the same row in a batch"
 
-Measure = Callable[[ForwardMode], Tensor]
+Outputs: TypeAlias = Callable[[ForwardMode], Tensor]
+"A mode's outputs for the rows as they are."
+Measure: TypeAlias = Callable[..., Tensor]
+"(mode, outputs) -> influences"
 
 
 def is_coupled(mode: ForwardMode, rows: Tensor) -> bool:
     """A quick look, without telling influence from rounding: isolated rows are only slower."""
-    for kept in (0, 1):
+    before = mode.outputs(rows)
+    for kept in (0, -1):
         beside = mode.subject.draw_other(rows, torch.Generator().manual_seed(1))
         beside[kept] = rows[kept]
-        if bool((mode.outputs(rows)[kept] != mode.outputs(beside)[kept]).any()):
+        if not torch.equal(before[kept], mode.outputs(beside)[kept]):
             return True
-        if mode.subject.embedding and bool(_gradient(mode, rows=rows, kept=kept).any()):
-            return True
-    return False
+    if mode.name in (WEIGHTS, CACHE) or not (mode.subject.embedding or mode.subject.width):
+        return False
+    return bool(_gradient(mode, lambda mode: mode.outputs(rows), rows=rows).any())
 
 
 def find_batch_coupling(
@@ -54,34 +59,40 @@ def find_batch_coupling(
     """The first coupling in each mode; with structural values only where none shows without."""
     subject = modes[EVALUATION].subject
     length = LENGTH if subject.sample is None else subject.sample.shape[1]
-    length = min(length, subject.max_length or length)
     generator = torch.Generator().manual_seed(seed)
-    rows = subject.draw(ROWS, length, generator)
+    rows = subject.draw(ROWS, min(length, subject.max_length or length), generator)
     usual = [modes[name] for name in (EVALUATION, TRAINING, WEIGHTS, CACHE) if name in modes]
     found = [finding for mode in usual if (finding := _coupling(mode, rows, notes))]
     if found:
         return found
-    for mode in structural_modes(modes[EVALUATION]):
+    for mode in structural_modes(modes[EVALUATION], once=True):
         if finding := _coupling(mode, rows, notes):
             return [_hidden(mode, rows, finding)]
     return []
 
 
 def _coupling(mode: ForwardMode, rows: Tensor, notes: Notes) -> Finding | None:
+    def outputs(mode: ForwardMode) -> Tensor:
+        return mode.outputs(rows)
+
     try:
-        if problem := why_incomparable(mode, rows[:1]):
+        before = cache(outputs)
+        # With structural values nothing is as random as it was without.
+        exact = mode.replacement is not None or torch.equal(before(mode), outputs(mode))
+        if not exact and (problem := why_incomparable(mode, rows[:1])):
             raise ForwardError(problem)
         for text, measure, floor in _measures(mode, rows):
+            again = partial(measure, outputs=outputs)
             influence = recheck_in_float64(
-                measure(mode), measure, mode=mode, notes=notes, floor=floor
+                measure(mode, before), again, mode=mode, notes=notes, floor=floor
             )
             if influence.doubt:
                 raise ForwardError(influence.doubt)
             if bool(influence.sizes.any()):
                 text = influence.describe(f"{text} in {mode.name}")
                 return Finding(f"batch, {mode.name}", text, float(influence.sizes.max()))
-    except ForwardError as problem:
-        notes.add_unchecked(f"batch, {mode.name}: {problem}")
+    except ForwardError as error:
+        notes.add_unchecked(f"batch, {mode.name}: {error}")
         return None
     notes.add_checked(f"batch, {mode.name}")
     return None
@@ -90,37 +101,33 @@ def _coupling(mode: ForwardMode, rows: Tensor, notes: Notes) -> Finding | None:
 def _measures(mode: ForwardMode, rows: Tensor) -> Iterator[tuple[str, Measure, float]]:
     """What shows a coupling, and below what it is rounding."""
     generator = torch.Generator().manual_seed(1)
-    subject, length = mode.subject, rows.shape[1]
-    one_token = repeated_row(subject, length, 1, generator).to(rows).expand_as(rows)
     for kept in (0, len(rows) - 1):  # rows may see only those before them
-        for others in (subject.draw_other(rows, generator), one_token):
-            beside = others.clone()
-            beside[kept] = rows[kept]
-            yield COUPLED, partial(_change, rows=rows, beside=beside, kept=kept), VALUE_FLOOR
-        if subject.embedding or subject.width:
-            floor = FLOAT64_FLOOR if mode.dtype == torch.float64 else 0.0
-            yield COUPLED, partial(_gradient, rows=rows, kept=kept), floor
+        beside = mode.subject.draw_other(rows, generator)
+        beside[1] = repeated_row(mode.subject, rows.shape[1], 1, generator)[0]
+        beside[kept] = rows[kept]
+        yield COUPLED, partial(_change, beside=beside, kept=kept), VALUE_FLOOR
+    if (mode.subject.embedding or mode.subject.width) and mode.name not in (WEIGHTS, CACHE):
+        floor = FLOAT64_FLOOR if mode.dtype == torch.float64 else 0.0
+        yield COUPLED, partial(_gradient, rows=rows), floor
     # Another number of rows rounds differently, and random draws are others.
-    if not mode.training:
-        yield ALONE, partial(_change, rows=rows, beside=rows[:1], kept=0), VALUE_FLOOR
+    if mode.name == EVALUATION:
+        yield ALONE, partial(_change, beside=rows[:1], kept=0), VALUE_FLOOR
 
 
-def _change(mode: ForwardMode, *, rows: Tensor, beside: Tensor, kept: int) -> Tensor:
-    before, after = mode.outputs(rows), mode.outputs(beside)
+def _change(mode: ForwardMode, outputs: Outputs, *, beside: Tensor, kept: int) -> Tensor:
+    before, after = outputs(mode), mode.outputs(beside)
     return relative_change(before[kept : kept + 1], after[kept : kept + 1])
 
 
-def _gradient(mode: ForwardMode, *, rows: Tensor, kept: int) -> Tensor:
-    """Of one row's outputs to all other rows, relative to its own largest."""
+def _gradient(mode: ForwardMode, outputs: Outputs, *, rows: Tensor) -> Tensor:
+    """Of the outer rows' outputs to the rows between, relative to their own largest."""
     coefficients = torch.zeros(rows.shape[:2])
-    coefficients[kept] = 0.5 + torch.arange(rows.shape[1]).float().cos().square()
+    coefficients[[0, -1]] = 0.5 + torch.arange(rows.shape[1]).float().cos().square()
     try:
         sizes = mode.gradients(rows, coefficients)
     except ForwardError:  # without a gradient there is what replaced rows show
         return torch.zeros(1)
-    largest = sizes[kept].max().clamp(min=1e-300)
-    sizes[kept] = 0
-    return (sizes / largest).nan_to_num(0.0)
+    return (sizes[1:-1] / sizes[[0, -1]].max().clamp(min=1e-300)).nan_to_num(0.0)
 
 
 def _hidden(mode: ForwardMode, rows: Tensor, finding: Finding) -> Finding:

@@ -14,7 +14,7 @@ Shapes: i query, j key, t positions. Masks: True = may attend.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -33,6 +33,7 @@ from regard.audits.leaks.perturbation import (
     leaks_by_vocabulary_sweep,
     vocabulary_sweep,
 )
+from regard.audits.leaks.probes import build_probes, probe
 from regard.audits.leaks.search import (
     LeakSearch,
     find_max_length,
@@ -50,8 +51,8 @@ SINGLE_LAYERS = (
     "each layer alone: influence travels through layers, so only pairs that stay forbidden at any "
     "depth were tested"
 )
-SWEEP_LENGTH = 4
-SWEEP_BUDGET = 4e10
+SWEEP_LENGTH = 3
+SWEEP_BUDGET = 3e10
 MAX_COUPLED_TRIALS = 40
 "Rows that influence each other have to run one at a time."
 
@@ -87,15 +88,14 @@ def find_leaks(
     search = LeakSearch(subject, permission, notes, seed, cost)
     if not lengths and permission.only_length is None:
         search = search.limited_to(find_max_length(search, modes[EVALUATION], shortest))
-    longer = search.longer_than(shortest, lengths)
+    further = search.further_lengths(shortest, lengths)
     found: dict[tuple[int, int, int], Leak] = {}
     for name, mode in modes.items():
-        for length in (*_first_length(name, shortest, search), *_further_lengths(name, longer)):
-            leaks = leaks_at_length(search, mode, length)
+        for length, leaks in _leaks_by_length(search, mode, shortest, further):
             for leak in leaks:
                 found.setdefault((length, leak.query, leak.key), leak)
-            if leaks and longer[-1:] > [length]:
-                notes.add_unchecked(f"{name}, longer rows: it leaks at length {length} already")
+            if leaks and further:
+                notes.add_unchecked(f"{name}, other lengths: it leaks at length {length} already")
             if leaks or notes.doubts:
                 break
     if not found and not notes.doubts:
@@ -121,10 +121,46 @@ def _first_length(name: str, shortest: int, search: LeakSearch) -> list[int]:
     return []
 
 
-def _further_lengths(name: str, longer: list[int]) -> list[int]:
-    if name == EVALUATION:
-        return longer
-    return longer[-1:] if name in (TRAINING, WEIGHTS, CACHE) else []
+def _leaks_by_length(
+    search: LeakSearch, mode: ForwardMode, shortest: int, further: list[int]
+) -> Iterator[tuple[int, list[Leak]]]:
+    """All methods at the first length; probes at further ones, and all methods where one shows."""
+    for length in _first_length(mode.name, shortest, search):
+        yield length, leaks_at_length(search, mode, length)
+    if mode.name == EVALUATION:
+        probed = further
+    else:
+        probed = further[:1] if mode.name in (TRAINING, WEIGHTS, CACHE) else []
+    for length in probed:
+        yield length, _leaks_by_probe(search, mode, length, is_limit=length == further[0])
+
+
+def _leaks_by_probe(
+    search: LeakSearch, mode: ForwardMode, length: int, *, is_limit: bool
+) -> list[Leak]:
+    notes, where = search.notes, f"{mode.name}, length {length}"
+    rows = search.rows(length, count=search.probe_count(length))
+    reachable = search.permission.reachable(length)
+    probes = build_probes(search.subject, rows, reachable, search.generator(length))
+    try:
+        how, pairs = probe(search.isolated(mode, length), probes, notes)
+        if pairs and (problem := why_incomparable(mode, rows[:1])):
+            raise ForwardError(problem)
+        cut = (
+            leaks_by_truncation(search, mode, rows[:1])
+            if is_limit and mode.name == EVALUATION
+            else {}
+        )
+    except ForwardError as error:
+        # A model may refuse some lengths; at its limit it has to run.
+        add = notes.add_doubt if is_limit and mode.name in REQUIRED else notes.add_unchecked
+        add(f"{where}: {error}")
+        return []
+    notes.add_checked(f"{where}: {len(rows)} probes")
+    if not pairs:
+        return _leaks({"truncation": cut}, where)
+    # A row of its own may be what opens it: the pairs of the probe stand where others show nothing.
+    return leaks_at_length(search, mode, length) or _leaks({how: pairs}, where)
 
 
 def leaks_at_length(search: LeakSearch, mode: ForwardMode, length: int) -> list[Leak]:

@@ -216,7 +216,11 @@ def leaks_by_vocabulary_sweep(
     """Forbidden influence that only some tokens have."""
     before, after, changed = rows
     unaffected = ~(reachable & changed[None]).any(dim=1)
-    suspects = (_compare_pairs(mode, before, after, differs) & unaffected).any(dim=1)
+
+    def moved_at_all(one: Tensor, two: Tensor) -> Tensor:
+        return differs(one[:, unaffected], two[:, unaffected])
+
+    suspects = _compare_pairs(mode, before, after, moved_at_all).any(dim=1)
     if not bool(suspects.any()):
         return {}
 

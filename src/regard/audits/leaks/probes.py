@@ -22,7 +22,7 @@ from regard.audits.forward.precision import (
     relative_change,
 )
 from regard.audits.leaks.gradient import relative_gradients
-from regard.audits.leaks.perturbation import PairInfluence
+from regard.audits.leaks.perturbation import PairInfluence, differs
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject
 
@@ -66,8 +66,10 @@ Found = tuple[str, PairInfluence] | None
 
 def _by_perturbation(mode: ForwardMode, probes: Probes, notes: Notes) -> Found:
     def measure(other: ForwardMode) -> Tensor:
-        moved = relative_change(other.outputs(probes.before), other.outputs(probes.after))
-        return torch.where(probes.unaffected, moved, 0.0)
+        before, after = other.outputs(probes.before), other.outputs(probes.after)
+        if not bool((differs(before, after) & probes.unaffected).any()):
+            return torch.zeros(probes.unaffected.shape, dtype=torch.float64)
+        return torch.where(probes.unaffected, relative_change(before, after), 0.0)
 
     influence = recheck_in_float64(measure(mode), measure, mode=mode, notes=notes)
     _add_doubt(notes, mode, probes, influence)

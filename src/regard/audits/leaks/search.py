@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
 from regard.audits.leaks.batch_coupling import is_coupled
+from regard.audits.leaks.lengths import MAX_LENGTH, probe_lengths
 from regard.audits.leaks.permission import Permission
 from regard.audits.leaks.rows import varied_rows
 from regard.audits.notes import Notes
@@ -22,13 +23,19 @@ from regard.core.errors import UserError
 
 SHORT_LENGTHS = (12, 24, 48, 96, 4, 3, 2)
 "The first of these at which the mask forbids something is tested in every mode."
-LONGER_LENGTHS = (37, 131)
-MAX_LENGTH = 1024
-"Attention grows with the square of the length."
+MAX_UNKNOWN_LENGTH = 131
+"Tried where the model's limit is not known."
 BUDGET = 1.5e10
 "Operations for one mode at one length: a fraction of a second."
 COST_PER_PAIR = 200
 "Operations for one query and one key, roughly, in a small model."
+PROBED_POSITIONS = 360
+"Of all rows of one probe."
+MIN_PROBES = 4
+PROBE_PASSES = 5
+"Cost of a probe in forward passes: two rows, one of them with its gradient."
+PROBE_BUDGET = 4e10
+"Operations for the probes of all lengths; the limit is tried in any case."
 MIN_TRIALS = 8
 MAX_COST = 20 * BUDGET
 "A length is skipped where even the minimum of trials costs more."
@@ -51,8 +58,8 @@ class LeakSearch:
     def isolated(self, mode: ForwardMode, length: int) -> ForwardMode:
         """The mode, running rows one at a time where rows of a batch influence each other."""
         if mode.name not in self.coupled:
-            pair = self.subject.draw(2, length, self.generator(length))
-            self.coupled[mode.name] = is_coupled(mode, pair)
+            rows = self.subject.draw(3, length, self.generator(length))
+            self.coupled[mode.name] = is_coupled(mode, rows)
         if not self.coupled[mode.name]:
             return mode
         return replace(mode, companion=self.subject.draw(1, length, self.generator(length)))
@@ -69,9 +76,9 @@ class LeakSearch:
 
     def rows(self, length: int, *, count: int) -> Tensor:
         """Rows of every kind for probes, `base` first."""
-        varied = varied_rows(self.subject, length, count - 1, self.generator(length))
-        base = self.base(length)
-        return torch.cat([base, varied.to(base)])
+        rows = varied_rows(self.subject, length, count, self.generator(length))
+        rows[:1] = self.base(length)
+        return rows
 
     def affordable_trials(self, length: int, *, budget: float = BUDGET) -> int:
         """Trials within the budget; each runs twice."""
@@ -82,28 +89,48 @@ class LeakSearch:
         """The same search in rows of at most `max_length` positions."""
         return replace(self, subject=replace(self.subject, max_length=max_length))
 
-    def longer_than(self, shortest: int, requested: Sequence[int] | None) -> list[int]:
-        """Further lengths to test, ascending; skipped ones are noted."""
+    def probe_count(self, length: int) -> int:
+        """Rows of one probe: one for each query in short rows, some of the queries in long ones."""
+        queries = int((~self.permission.reachable(length)).any(dim=1).sum())
+        return min(queries, max(MIN_PROBES, PROBED_POSITIONS // length))
+
+    def further_lengths(self, shortest: int, requested: Sequence[int] | None) -> list[int]:
+        """Lengths to probe, the most telling first; skipped ones are noted."""
         if self.permission.only_length is not None:
             self.notes.add_unchecked("other lengths: the mask is a table of one size")
             return []
         if requested is not None:
-            return sorted(length for length in set(requested) if length > shortest)
+            return sorted(set(requested) - {shortest}, reverse=True)
         limit = self.subject.max_length
         assert limit is not None
         if limit > MAX_LENGTH:
             self.notes.add_unchecked(
                 f"lengths above {MAX_LENGTH:,}: the model accepts up to {limit:,}"
             )
-            limit = MAX_LENGTH
-        candidates = [n for n in LONGER_LENGTHS if 3 * n <= 2 * limit] + [limit]
-        affordable = MAX_COST / (2 * MIN_TRIALS * self.flops_per_position)
-        for length in candidates:
-            if not self.permission.covers(length):
-                self.notes.add_unchecked(f"length {length}: the mask is not defined there")
-            elif length > affordable:
-                self.notes.add_unchecked(f"length {length}: too expensive for a model of this size")
-        return [n for n in candidates if shortest < n <= affordable and self.permission.covers(n)]
+        lengths = [n for n in probe_lengths(limit) if n != shortest]
+        undefined = [n for n in lengths if not self.permission.covers(n)]
+        if undefined:
+            named = ", ".join(map(str, sorted(undefined)))
+            self.notes.add_unchecked(f"lengths {named}: the mask is not defined there")
+        return self._affordable([n for n in lengths if self.permission.forbids(n)])
+
+    def _affordable(self, lengths: list[int]) -> list[int]:
+        """Those within the budget; the first, the limit, may cost more."""
+        spent = 0.0
+        within: list[int] = []
+        skipped: list[int] = []
+        for length in lengths:
+            passes = PROBE_PASSES * self.probe_count(length) * length
+            cost = passes * (self.flops_per_position + COST_PER_PAIR * length)
+            if spent + cost <= (PROBE_BUDGET if within else MAX_COST):
+                within.append(length)
+                spent += cost
+            else:
+                skipped.append(length)
+        if skipped:
+            named = ", ".join(map(str, sorted(skipped)))
+            self.notes.add_unchecked(f"lengths {named}: too expensive for a model of this size")
+        return within
 
 
 def find_max_length(search: LeakSearch, mode: ForwardMode, shortest: int) -> int:
@@ -119,9 +146,10 @@ def find_max_length(search: LeakSearch, mode: ForwardMode, shortest: int) -> int
     low, declared = shortest, search.subject.max_length
     if declared is None:
         on_cuda = mode.subject.device.type == "cuda"
-        high = max(low, MAX_LENGTH_ON_CUDA if on_cuda else LONGER_LENGTHS[-1])
+        high = max(low, MAX_LENGTH_ON_CUDA if on_cuda else MAX_UNKNOWN_LENGTH)
     else:
-        high = max(search.longer_than(shortest, None), default=low)
+        affordable = int(MAX_COST / (MIN_PROBES * PROBE_PASSES * search.flops_per_position))
+        high = max(low, min(declared, MAX_LENGTH, affordable))
     if high == low or not (error := error_at(high)):
         if declared is None:
             search.notes.add_unchecked(f"lengths above {high}: the model's limit is not known")
