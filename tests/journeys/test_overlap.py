@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -193,3 +194,69 @@ def test_a_study_leads_with_it_and_compares_clean_rows(workspace: Workspace) -> 
     assert {one["estimates"]["test.accuracy"]["n"] for one in outcome["variants"]} == {75}
     page = (workspace.folder / "runs/study/report.html").read_text()
     assert 0 < page.index("CONTAMINATED") < page.index('class="headline')
+
+
+def write_authored(workspace: Workspace, edit: Callable[[str, str], str], **data: Any) -> None:
+    """Rows of 30 authors, each with a favourite label; `edit` makes a row of text and label."""
+    generator = random.Random(3)
+    favourite = {f"author {number}": generator.choice("01") for number in range(30)}
+    rows = ["text,label,author"]
+    for text, label in random_rows(300, words=12, seed=4):
+        author = generator.choice(list(favourite))
+        label = favourite[author] if generator.random() < 0.9 else label
+        rows.append(f"{edit(text, label)},{label},{author}")
+    workspace.write("train.csv", "\n".join(rows) + "\n")
+    recipe = {**RECIPE, "data": {"corpus": "train.csv", "dev": 0.1, "test": 0.3, **data}}
+    workspace.write("stranger.toml", tomli_w.dumps(recipe))
+
+
+def said_before_training(workspace: Workspace) -> list[str]:
+    validated = workspace.invoke("validate", "stranger.toml")
+    assert validated.exit_code == 0, validated.stderr
+    return [line for line in lines(validated.stderr) if line.startswith("data:")]
+
+
+def test_authors_in_several_splits_are_said_until_they_are_grouped(workspace: Workspace) -> None:
+    write_authored(workspace, lambda text, label: text)
+    [said] = said_before_training(workspace)
+    assert 'data.group = "author"' in said
+    write_authored(workspace, lambda text, label: text, group="author")
+    assert said_before_training(workspace) == []
+
+
+def test_new_proposes_the_group(workspace: Workspace) -> None:
+    write_authored(workspace, lambda text, label: text)
+    workspace.run("new", "train.csv", "--text", "text", "--out", "new.toml")
+    assert tomllib.loads((workspace.folder / "new.toml").read_text())["data"]["group"] == "author"
+    workspace.run("new", "generated.txt", "--out", "plain.toml")
+    assert "group" not in tomllib.loads((workspace.folder / "plain.toml").read_text())["data"]
+
+
+def test_a_label_that_stands_in_the_text_is_said(workspace: Workspace) -> None:
+    def give_away(text: str, label: str) -> str:
+        return f"{text} {'yes' if label == '1' else 'no'}"
+
+    write_authored(workspace, give_away, group="author")
+    [said] = said_before_training(workspace)
+    assert "'yes' is 1" in said
+    assert "task.text" in said
+
+
+def test_conflicting_labels_are_said_with_the_first_row(workspace: Workspace) -> None:
+    write_authored(workspace, lambda text, label: text, group="author")
+    file = workspace.folder / "train.csv"
+    header, first, *rest = file.read_text().splitlines()
+    text, label, author = first.split(",")
+    flipped = f"{text},{1 - int(label)},{author}"
+    file.write_text("\n".join([header, first, *rest, flipped]) + "\n")
+    [said] = said_before_training(workspace)
+    assert "train.csv, row 2" in said
+    assert "2 rows" in said
+
+
+def test_corpus_stats_say_what_overlaps(workspace: Workspace) -> None:
+    write_data(workspace)
+    command = ("corpus", "stats", "train.csv", "--dev", "dev.csv", "--test", "test.csv")
+    counted = json.loads(workspace.run(*command, "--json"))
+    assert counted["overlap"]["test"] == {**counted["overlap"]["dev"], "items": 150, "exact": 75}
+    assert "75 of 150 in test" in workspace.invoke(*command).stderr

@@ -81,7 +81,8 @@ def build_experiment(
     tokenizer = initial_model.tokenizer if initial_model else None
     prepared = prepare(recipe, tokenizer=tokenizer, observer=observer)
     import_remarks = initial_model.remarks if initial_model else ()
-    for text in (*import_remarks, *data_remarks(prepared.statistics), *prepared.remarks()):
+    data = data_remarks(prepared.statistics, prepared.overlap.flaws)
+    for text in (*import_remarks, *data, *prepared.remarks()):
         observer.on_event(RemarkEvent(text=text))
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
     machine = choose_machine(recipe.train.device, threads=recipe.train.threads)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.console import AsJson, console, print_json, progress_bar
+from regard.cli.console import AsJson, console, print_json, progress_bar, side_console
 
 if TYPE_CHECKING:
     from regard.data.corpus import Corpus
@@ -59,6 +59,8 @@ def stats(
     from regard.data.corpus import Data, open_corpus
     from regard.data.corpus_stats import corpus_statistics
     from regard.data.splits import SPLITS
+    from regard.runs.preparation.data_flaws import text_flaws
+    from regard.runs.preparation.data_remarks import data_remarks
     from regard.runs.preparation.overlap import SplitItems, count_overlap, find_overlap
 
     table = {
@@ -76,6 +78,7 @@ def stats(
         with progress_bar("searching overlap") as on_progress:
             items = SplitItems(corpus.texts)
             overlap = find_overlap(items, on_progress=on_progress)
+        flaws = text_flaws(corpus)
         texts = {split: cache.split(split).texts for split in SPLITS}
         statistics = corpus_statistics(cache, count_overlap(overlap, items, texts))
     unit_counted = "tokens" if tokenizer else "words"
@@ -83,6 +86,8 @@ def stats(
         print_json({**statistics.as_dict(), "counted_in": unit_counted})
     else:
         _print_statistics(statistics, corpus, counted=unit_counted)
+        for remark in data_remarks(statistics, flaws):
+            side_console().print(f"  {remark}", markup=False, soft_wrap=True)
 
 
 def _fraction_or_path(text: str) -> float | str:

@@ -33,7 +33,12 @@ def new(
     """Write a commented recipe for your text. Asks only what it cannot detect."""
     from regard.core.errors import UserError, did_you_mean
     from regard.core.files import write_text
-    from regard.runs.preparation.propose import preview_corpus, propose_recipe, propose_unit
+    from regard.runs.preparation.propose import (
+        preview_corpus,
+        propose_group,
+        propose_recipe,
+        propose_unit,
+    )
     from regard.runs.recipe import Recipe
 
     if unit not in (None, "line", "paragraph", "file"):
@@ -55,7 +60,10 @@ def new(
             f"{target} exists already", topic="new", hint="Give another name with --out."
         )
     preview = preview_corpus(sources, column=column or "text", unit=document_unit)
-    recipe = propose_recipe(run_name, sources, column=column, unit=document_unit, preview=preview)
+    group = propose_group(first, text=column) if column and first.is_file() else None
+    recipe = propose_recipe(
+        run_name, sources, column=column, unit=document_unit, group=group, preview=preview
+    )
     Recipe.from_table(tomllib.loads(recipe))  # validate it before writing
     target.parent.mkdir(parents=True, exist_ok=True)
     write_text(target, recipe)

@@ -32,7 +32,7 @@ class LabelAgreement:
     def at_chance(self) -> bool:
         """Whether a training row says nothing of the label of the item that it is similar to."""
         difference = abs(self.same - self.expected)
-        return self.pairs >= MIN_PAIRS and difference < MIN_DEVIATIONS * self.deviation
+        return self.pairs >= MIN_PAIRS and difference <= MIN_DEVIATIONS * self.deviation
 
 
 def label_agreement(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from regard.data.statistics import CorpusStatistics
 
 
-def data_remarks(statistics: CorpusStatistics) -> Iterator[str]:
+def data_remarks(statistics: CorpusStatistics, flaws: Sequence[str]) -> Iterator[str]:
     """A sentence for each thing worth knowing; nothing for sound data."""
     dropped = statistics.dropped
     counts = {
@@ -23,6 +23,7 @@ def data_remarks(statistics: CorpusStatistics) -> Iterator[str]:
             "(data.drop_overlap)"
         )
     yield from _overlap_remarks(statistics)
+    yield from flaws
 
 
 def _overlap_remarks(statistics: CorpusStatistics) -> Iterator[str]:

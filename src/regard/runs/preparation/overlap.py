@@ -28,7 +28,7 @@ from regard.tasks import Task
 
 Row = TypeVar("Row")
 
-OVERLAP_SCHEMA = 1
+OVERLAP_SCHEMA = 2
 HELD_OUT: tuple[Split, ...] = SPLITS[1:]
 
 
@@ -79,6 +79,8 @@ class DataOverlap:
     alike: Mapping[str, int] = field(default_factory=dict)
     """By split, items near to a row of training in wording alone: their labels agree no more than
     by chance, as where one template made all rows. They do not count."""
+    flaws: tuple[str, ...] = ()
+    "What else of the data could fool, in words."
 
     def kept_rows(self, rows: Sequence[Row]) -> list[Row]:
         """The rows of training that are not left out."""
@@ -94,9 +96,14 @@ NO_OVERLAP = DataOverlap()
 
 
 def load_or_find_overlap(
-    recipe: Recipe, splits: SplitItems, *, source: str, observer: Observer
+    recipe: Recipe,
+    splits: SplitItems,
+    *,
+    source: str,
+    find_flaws: Callable[[], Sequence[str]],
+    observer: Observer,
 ) -> DataOverlap:
-    """The overlap in a recipe's data."""
+    """The overlap in a recipe's data, and its flaws."""
     table = recipe.to_table()
     facts = [FORMAT, OVERLAP_SCHEMA, source, table["data"], table.get("task")]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
@@ -111,6 +118,7 @@ def load_or_find_overlap(
         drop=recipe.data.drop_overlap,
         on_progress=observer.progress("searching overlap"),
     )
+    overlap = replace(overlap, flaws=tuple(find_flaws()))
     file.parent.mkdir(parents=True, exist_ok=True)
     write_record(file, overlap, schema=OVERLAP_SCHEMA)
     return overlap
@@ -149,15 +157,16 @@ def _rows_in_held_out(
 ) -> set[int]:
     """Every row of training that dev or test holds: the same search, the other way round."""
     train = {"train": list(splits.texts("train"))}
+    items = [
+        (split, item, text) for split in HELD_OUT for item, text in enumerate(splits.texts(split))
+    ]
+    texts = [text for _, _, text in items]
     rows: set[int] = set()
-    for split in HELD_OUT:
-        found = find_overlaps(splits.texts(split), train, on_progress=on_progress)["train"]
-        pairs = [replace(one, item=one.row, row=one.item) for one in found]
-        rows |= {
-            one.row
-            for one in pairs
-            if splits.is_same(split, one) and (one.kind == "exact" or split not in alike)
-        }
+    for one in find_overlaps(texts, train, on_progress=on_progress)["train"]:
+        split, item, _ = items[one.row]
+        pair = replace(one, item=item, row=one.item)
+        if splits.is_same(split, pair) and (one.kind == "exact" or split not in alike):
+            rows.add(pair.row)
     return rows
 
 

@@ -20,6 +20,7 @@ from regard.data.statistics import CorpusStatistics
 from regard.data.token_cache import TokenCache, cache_home, load_or_build_cache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.runs.observer import Observer
+from regard.runs.preparation.data_flaws import row_flaws, text_flaws
 from regard.runs.preparation.overlap import (
     DataOverlap,
     RowItems,
@@ -51,7 +52,13 @@ def prepare(
     task = recipe.task
     if task is None:
         items = SplitItems(corpus.texts)
-        overlap = load_or_find_overlap(recipe, items, source=source, observer=observer)
+        overlap = load_or_find_overlap(
+            recipe,
+            items,
+            source=source,
+            find_flaws=lambda: text_flaws(corpus),
+            observer=observer,
+        )
         corpus.dropped_training_rows = frozenset(overlap.dropped)
         tokenizer = tokenizer or _load_or_train_tokenizer(
             recipe, corpus.texts("train"), source, observer
@@ -66,7 +73,13 @@ def prepare(
     for record in (record for split in SPLITS for record in records[split]):
         task.check(record)
     rows = RowItems(task, records)
-    overlap = load_or_find_overlap(recipe, rows, source=source, observer=observer)
+    overlap = load_or_find_overlap(
+        recipe,
+        rows,
+        source=source,
+        find_flaws=lambda: row_flaws(task, records, corpus),
+        observer=observer,
+    )
     records["train"] = overlap.kept_rows(records["train"])
     texts = (text for record in records["train"] for text in task.texts(record))
     tokenizer = tokenizer or _load_or_train_tokenizer(recipe, texts, source, observer)

@@ -7,15 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from regard.core.errors import UserError
 from regard.data.corpus import Data, open_corpus
-from regard.data.readers.records import Unit
+from regard.data.overlap.straddling import likely_group_columns
+from regard.data.readers.formats import read_records
+from regard.data.readers.records import DropCounts, ReadOptions, Unit
 
 MAX_CHARACTERS = 30_000_000
 "The preview stops here; its sizes are then lower bounds, and the proposal needs no more."
+MAX_ROWS = 20_000
+"Rows in which a column of groups is searched."
 TOKENS_PER_WORD = 1.4
 "Typical fertility of a BPE tokenizer; used only to propose sizes."
 TRAINING_TOKENS = 2_000_000
@@ -58,8 +63,28 @@ def propose_unit(path: Path) -> Unit:
     return "paragraph" if wrapped else "line"
 
 
+def propose_group(path: Path, *, text: str) -> str | None:
+    """The column that looks most like an author, document or source; None if none does."""
+    options = ReadOptions(columns=None, skip_bad_rows=True)
+    columns: dict[str, list[Any]] = {}
+    rows = islice(read_records(path, options, DropCounts()), MAX_ROWS)
+    for number, row in enumerate(rows):
+        for name in row.keys() - columns.keys():
+            columns[name] = [None] * number
+        for name, values in columns.items():
+            values.append(row.get(name))
+    columns.pop(text, None)
+    return next(iter(likely_group_columns(columns)), None)
+
+
 def propose_recipe(
-    name: str, corpus: Sequence[str], *, column: str | None, unit: Unit, preview: CorpusPreview
+    name: str,
+    corpus: Sequence[str],
+    *,
+    column: str | None,
+    unit: Unit,
+    group: str | None = None,
+    preview: CorpusPreview,
 ) -> str:
     """The recipe as TOML text."""
     if preview.tokens < 300:
@@ -89,6 +114,7 @@ def propose_recipe(
     lines += [
         _line("dev = 0.05", "fraction of the documents for choosing and early stopping"),
         _line("test = 0.05", "fraction for the final evaluation alone"),
+        *([_line(f"group = {json.dumps(group)}", "each value stays in one split")] * bool(group)),
         "",
         "[tokenizer]",
         _line('kind = "bpe"', "or wordpiece, unigram, word, character: regard ls tokenizer"),

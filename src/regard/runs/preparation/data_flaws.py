@@ -1,0 +1,136 @@
+"""What data lets a model get right without learning, or wrong whatever it learns.
+
+Labels that contradict each other, a label that stands in the row, and an author, document or source
+in several splits. Each is one sentence, with what cures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Any
+
+from regard.data.corpus import SPLITS, Corpus, Split
+from regard.data.overlap.labels import MAX_LABELS, Giveaway, conflicting_labels, label_giveaways
+from regard.data.overlap.straddling import StraddlingColumn, straddling_columns
+from regard.data.readers.records import DropCounts
+from regard.data.record_corpus import Record
+from regard.data.sources import FileSource
+from regard.evaluation.formatting import join_words, quantity
+from regard.tasks import Task
+
+MAX_ROWS = 100_000
+"Rows in which columns are compared."
+
+
+def row_flaws(task: Task, records: Mapping[Split, Sequence[Record]], corpus: Corpus) -> list[str]:
+    """Of the rows of a task."""
+    rows = [record for split in SPLITS for record in records[split]]
+    labels = [task.target_text(row) for row in rows]
+    flaws: list[str] = []
+    if len(set(labels)) <= MAX_LABELS and None not in labels:
+        flaws += _conflicts(task, rows, labels)
+        trained = records["train"]
+        texts = {
+            role: [row[role] for row in trained]
+            for role in task.input_columns()
+            if all(isinstance(row.get(role), str) for row in trained)
+        }
+        found = label_giveaways(texts, [task.target_text(row) for row in trained])
+        flaws += [_giveaway(one, task) for one in found]
+    streamed = ((split, row, task.target_text(row)) for split in SPLITS for row in records[split])
+    read = {*task.columns().values()}
+    return flaws + _straddling(corpus, islice(streamed, MAX_ROWS), read=read)
+
+
+def text_flaws(corpus: Corpus) -> list[str]:
+    """Of a corpus of texts."""
+    streamed = ((split, record, None) for split, record in corpus.stream())
+    return _straddling(corpus, islice(streamed, MAX_ROWS), read={corpus.data.text})
+
+
+def _conflicts(task: Task, rows: Sequence[Record], labels: Sequence[str | None]) -> list[str]:
+    conflicts = conflicting_labels([task.identity_text(row) for row in rows], labels)
+    if not conflicts:
+        return []
+    of_them = sum(len(one.rows) for one in conflicts)
+    first = rows[conflicts[0].rows[0]].at
+    stand = "stands" if len(conflicts) == 1 else "stand"
+    return [
+        f"data: {quantity(len(conflicts), 'texts')} {stand} in {of_them:,} rows with more than one "
+        f"label, first in {first}: no model is right on all of them; correct or remove these rows"
+    ]
+
+
+def _giveaway(giveaway: Giveaway, task: Task) -> str:
+    column, setting = task.columns()[giveaway.name], f"task.{giveaway.name}"
+    rate = f"right in {giveaway.accuracy:.1%} of {giveaway.rows:,} rows"
+    if giveaway.kind == "column":
+        return (
+            f"data: the value of {column} alone decides the label, {rate}: nothing is learned from "
+            f"the rest; set {setting} to another column"
+        )
+    words = [f"{word!r} is {label}" for label, word in giveaway.words.items()]
+    return (
+        f"data: the label stands in {column}: the {giveaway.kind} {join_words(words)}, {rate}; "
+        f"remove it from the text, or set {setting} to another column"
+    )
+
+
+def _straddling(
+    corpus: Corpus, rows: Iterator[tuple[Split, Record, str | None]], *, read: set[str]
+) -> list[str]:
+    """Columns that are not read as text or label, whose values stand in several splits."""
+    sources = [
+        source
+        for source in chain.from_iterable(corpus.sources.values())
+        if isinstance(source, FileSource) and not source.parallel_columns
+    ]
+    if not any(_has_other_columns(source, read) for source in sources):
+        return []
+    known = {row.at: (split, label) for split, row, label in rows}
+    splits: list[str] = []
+    labels: list[str | None] = []
+    columns: dict[str, list[Any]] = {}
+    for row in chain.from_iterable(map(_every_column, sources)):
+        if row.at not in known:
+            continue
+        split, label = known[row.at]
+        for name in set(row) - read - {corpus.data.group}:
+            columns.setdefault(name, [None] * len(splits))
+        for name, values in columns.items():
+            values.append(row.get(name))
+        splits.append(split)
+        labels.append(label)
+    known_labels = None if None in labels else labels
+    found = straddling_columns(columns, splits, known_labels)
+    return [_straddling_sentence(one, corpus) for one in found]
+
+
+def _straddling_sentence(one: StraddlingColumn, corpus: Corpus) -> str:
+    predicted = (
+        f" and predict the label there ({one.accuracy:.3f}; most frequent label {one.majority:.3f})"
+        if one.accuracy is not None
+        else ""
+    )
+    data = corpus.data
+    can_group = bool(data.fractions) or data.dev_from_test is not None
+    cure = (
+        f'data.group = "{one.column}" keeps each in one split'
+        if can_group and data.group is None
+        else f"give the splits different values of {one.column}"
+    )
+    return (
+        f"data: {one.values:,} values of column {one.column} stand in training and in dev or test "
+        f"({one.rows:,} of {one.held_out_rows:,} held-out rows){predicted}: {cure}"
+    )
+
+
+def _every_column(source: FileSource) -> Iterator[Record]:
+    options = source.options._replace(columns=None)
+    return replace(source, options=options).records(DropCounts())
+
+
+def _has_other_columns(source: FileSource, read: set[str]) -> bool:
+    return any(set(row) - read for row in islice(_every_column(source), 1))
