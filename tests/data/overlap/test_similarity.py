@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,3 +68,23 @@ def test_short_texts_are_compared_by_characters() -> None:
     assert text_similarity("one two", "one two three four five six seven eight") < 0.8
     assert text_similarity("", "") == 1
     assert text_similarity("", "a") == 0
+
+
+def test_long_sequences_are_as_exact_as_short_ones() -> None:
+    generator = random.Random(0)
+    words = [f"w{generator.randrange(80)}" for _ in range(400)]
+    edited = [word for i, word in enumerate(words) if i % 9] + ["new"] * 10
+    shuffled = generator.sample(words, len(words))
+    sides = [words, edited, shuffled]
+    flat = Sequences.of(
+        np.array(
+            [int(word[1:] if word != "new" else 99) for side in sides for word in side]
+        ).astype(np.uint64),
+        [len(side) for side in sides],
+    )
+    zeros, others = np.zeros(3, np.int64), np.arange(3)
+    distances = edit_distances(flat, flat, zeros, others, within=np.full(3, 80))
+    assert distances[:2].tolist() == [0, levenshtein(words, edited)]
+    assert distances[2] > 80
+    different = edit_distances(flat, flat, zeros[:1], others[1:2], within=np.array([9]))
+    assert different[0] > 9

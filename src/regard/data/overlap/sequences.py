@@ -30,6 +30,9 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def tokens(self, which: int) -> Ids:
+        return self.ids[self.starts[which] : self.starts[which] + self.lengths[which]]
+
     def part(self, first: int, end: int) -> Sequences:
         lengths, start = self.lengths[first:end], self.starts[first]
         return Sequences.of(self.ids[start : start + lengths.sum()], lengths)

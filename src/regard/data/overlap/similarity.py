@@ -17,6 +17,8 @@ from regard.data.overlap.sequences import Ints, Sequences
 MIN_WORDS = 8
 "Texts with fewer words are compared by characters."
 MIN_SIMILARITY = 0.8
+MIN_LENGTH_FOR_BAGS = 256
+"From which length on most pairs are refused before their table of distances is filled."
 MAX_CELLS = 1 << 18
 "Cells of the distance tables that are filled at once."
 PADDING = (2**64 - 1, 2**64 - 2)
@@ -62,8 +64,12 @@ def edit_distances(first: Sequences, second: Sequences, i: Ints, j: Ints, *, wit
     Exact where it is at most `within`; otherwise any number above that.
     """
     longer = np.maximum(first.lengths[i], second.lengths[j])
-    distances = np.empty(len(i), np.int64)
-    order = np.argsort(longer, kind="stable")
+    distances = longer.copy()
+    close = np.ones(len(i), bool)
+    long = np.flatnonzero(longer >= MIN_LENGTH_FOR_BAGS)
+    close[long] = _bag_distances(first, second, i[long], j[long]) <= within[long]
+    order = np.flatnonzero(close)
+    order = order[np.argsort(longer[order], kind="stable")]
     at = 0
     while at < len(order):
         # Pairs of similar length, so that little of the matrices is padding.
@@ -73,6 +79,21 @@ def edit_distances(first: Sequences, second: Sequences, i: Ints, j: Ints, *, wit
         chunk = order[at : at + count]
         distances[chunk] = _banded(first, second, i[chunk], j[chunk], band=within[chunk].max())
         at += count
+    return distances
+
+
+def _bag_distances(first: Sequences, second: Sequences, i: Ints, j: Ints) -> Ints:
+    """A lower bound of the edit distance: the tokens that the longer has and the other has not."""
+    bags = (
+        {each: np.unique(first.tokens(each), return_counts=True) for each in set(i.tolist())},
+        {each: np.unique(second.tokens(each), return_counts=True) for each in set(j.tolist())},
+    )
+    distances = np.empty(len(i), np.int64)
+    for pair, (a, b) in enumerate(zip(i.tolist(), j.tolist(), strict=True)):
+        (tokens, counts), (others, other_counts) = bags[0][a], bags[1][b]
+        _, at, other_at = np.intersect1d(tokens, others, assume_unique=True, return_indices=True)
+        shared = np.minimum(counts[at], other_counts[other_at]).sum()
+        distances[pair] = max(first.lengths[a], second.lengths[b]) - shared
     return distances
 
 
