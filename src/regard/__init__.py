@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from regard.attention.attend import attend
     from regard.attention.masks import mask
+    from regard.audits.audited import audited
     from regard.core.errors import UserError
     from regard.runs.models.loaded_model import LoadedModel
     from regard.runs.recipe import Recipe
@@ -39,6 +40,7 @@ _HOMES = {
     "UserError": "regard.core.errors:UserError",
     "attend": "regard.attention.attend:attend",
     "audit": "regard.api:audit",
+    "audited": "regard.audits.audited:audited",
     "compare": "regard.api:compare",
     "evaluate": "regard.api:evaluate",
     "export_model": "regard.api:export_model",
@@ -62,6 +64,7 @@ __all__ = [
     "__version__",
     "attend",
     "audit",
+    "audited",
     "compare",
     "evaluate",
     "export_model",
