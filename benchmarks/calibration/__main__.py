@@ -18,6 +18,7 @@ from benchmarks.calibration import (
     groups,
     peeking,
     power,
+    rare_classes,
     several_methods,
     skew,
     standard_errors,
@@ -31,6 +32,7 @@ SECTIONS = {
     "peeking": peeking.section,
     "divergence": divergence.section,
     "skew": skew.section,
+    "rare_classes": rare_classes.section,
     "standard_errors": standard_errors.section,
     "power": power.section,
 }

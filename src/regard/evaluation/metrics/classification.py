@@ -20,9 +20,15 @@ from typing import ClassVar
 import numpy as np
 
 from regard.core.errors import UserError, did_you_mean
+from regard.evaluation.formatting import join_words
 from regard.evaluation.metrics.fields import field_error, texts
 from regard.evaluation.metrics.metric import Metric, Row, metric_kind
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
+from regard.evaluation.statistics.smoothing import Smoothing
+
+MIN_ITEMS = 20
+"Of a label: with fewer, a bootstrap of macro-F1 or MCC gives too narrow an interval."
+MAX_NAMED = 3
 
 
 @metric_kind(
@@ -82,6 +88,35 @@ class ClassificationMetric(Metric):
 
     def is_proportion(self, score_name: str) -> bool:
         return score_name == "accuracy"
+
+    def smoothing(self, score_name: str, table: Values) -> Smoothing | None:
+        """A correct and a wrong item of each label, where a label has few."""
+        _, predicted, true = _by_class(table.sum(axis=1))
+        labels = len(self.labels)
+        if score_name == "accuracy" or labels < 2 or true[:labels].min() >= MIN_ITEMS:
+            return None
+        correct = _one_hot(range(labels), labels + 1)
+        # A wrong answer is one of the other labels, as often as that one is answered.
+        others = (predicted[:labels, None] + 1) * (1 - np.eye(labels))
+        wrong = np.concatenate([others / others.sum(axis=0), np.zeros((1, labels))])
+        pseudo_items = [[correct, correct, correct], [0 * correct, wrong, correct]]
+        return Smoothing(
+            np.concatenate([np.concatenate(one) for one in pseudo_items], axis=1), 1 / labels
+        )
+
+    def why_no_interval(self, score_name: str, table: Values) -> str:
+        """Labels that no item has: how often they are found is not known."""
+        true = _by_class(table.sum(axis=1))[2][:-1]
+        absent = [label for label, count in zip(self.labels, true, strict=True) if not count]
+        if score_name == "accuracy" or not absent:
+            return ""
+        named = join_words(
+            [
+                *absent[:MAX_NAMED],
+                *([f"{more} more"] if (more := len(absent) - MAX_NAMED) > 0 else []),
+            ]
+        )
+        return f"none of the {self.items} has the label {named}"
 
     def facts(self, score_name: str, rows: Sequence[Row]) -> dict[str, object]:
         other = sum(truth not in self.labels for truth in texts(rows, "truth"))

@@ -19,6 +19,7 @@ from regard.core.catalog import Catalog
 from regard.core.errors import UserError, did_you_mean
 from regard.evaluation.statistics.item_groups import GroupNumbers, group_numbers
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values, ratio
+from regard.evaluation.statistics.smoothing import Smoothing
 
 Row: TypeAlias = Mapping[str, Any]
 "One item as stored in items/<split>.jsonl: plain JSON values."
@@ -77,6 +78,14 @@ class Metric(ABC):
     def is_proportion(self, score_name: str) -> bool:
         """Whether the score is a proportion of items, so that Wilson's interval applies."""
         return False
+
+    def smoothing(self, score_name: str, table: Values) -> Smoothing | None:
+        """What widens the interval of a table (c, n) whose items are too few for a bootstrap."""
+        return None
+
+    def why_no_interval(self, score_name: str, table: Values) -> str:
+        """What the items of a table (c, n) lack for any interval; empty if they lack nothing."""
+        return ""
 
     def needs_same_tokens(self, score_name: str) -> bool:
         """Whether two models compare only on the same tokens, not merely on the same items."""

@@ -1,6 +1,7 @@
 """Estimates of a metric: scores of a table of items, and paired differences of two tables.
 
-Proportions of items have Wilson's interval; every other score is bootstrapped over items. Items of
+Proportions of items have Wilson's interval; every other score is bootstrapped over items, and
+smoothed where few items of a class decide it (`statistics/smoothing.py`). Items of
 a group (their field `group`) are not independent: intervals are then over groups.
 
 Shapes: c statistics, n items.
@@ -25,6 +26,7 @@ from regard.evaluation.statistics.item_groups import (
     sum_by_group,
 )
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
+from regard.evaluation.statistics.smoothing import widen
 
 Interval: TypeAlias = tuple[float, float] | None
 
@@ -52,6 +54,14 @@ def score(
         else:
             interval = _interval(counted, its_groups, score_function, bootstrap)
             method = str(bootstrap)
+        why_none = metric.why_no_interval(score_name, counted)
+        smoothing = metric.smoothing(score_name, counted)
+        if why_none:
+            interval = None
+        elif interval and smoothing:
+            units = sum_by_group(counted, its_groups)
+            interval = widen(interval, units, smoothing, score_function, bootstrap)
+            method = f"{method}-smoothed"
         facts = {"metric": metric.kind, "split": split} | metric.facts(score_name, rows)
         estimates.append(
             Estimate.over_items(
@@ -63,6 +73,7 @@ def score(
                 groups=count_groups(its_groups),
                 method=method,
                 facts=facts,
+                why_none=why_none,
             )
         )
     return estimates

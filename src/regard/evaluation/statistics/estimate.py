@@ -56,16 +56,17 @@ class Estimate:
         groups: int | None = None,
         method: object,
         facts: Mapping[str, object],
+        why_none: str = "",
     ) -> Estimate:
         """An estimate whose interval resamples its items, or whole groups of them: None where there
-        is only one item, or where there are too few groups.
+        is only one item, or where there are too few groups, or for the reason in `why_none`.
 
         `facts` and the `method` that gave the interval are the facts of the signature."""
         low, high = interval or (None, None)
-        by_group, why_none = method, "one item cannot show how items vary"
+        by_group, too_few = method, "one item cannot show how items vary"
         if groups is not None:
             by_group = f"{method}-by-group"
-            why_none = f"{quantity(groups, 'groups')} cannot show how groups vary"
+            too_few = f"{quantity(groups, 'groups')} cannot show how groups vary"
         return cls(
             name=name,
             value=float(value),
@@ -75,7 +76,7 @@ class Estimate:
             items=items,
             groups=groups,
             signature=signature(name, **facts, interval=by_group if interval else "none"),
-            no_interval="" if interval else why_none,
+            no_interval="" if interval else why_none or too_few,
         )
 
     def as_dict(self) -> dict[str, Any]:
