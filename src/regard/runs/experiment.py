@@ -80,10 +80,6 @@ def build_experiment(
     recipe = inherit_settings(recipe, initial_model)
     tokenizer = initial_model.tokenizer if initial_model else None
     prepared = prepare(recipe, tokenizer=tokenizer, observer=observer)
-    import_remarks = initial_model.remarks if initial_model else ()
-    data = data_remarks(prepared.statistics, prepared.overlap.flaws)
-    for text in (*import_remarks, *data, *prepared.remarks()):
-        observer.on_event(RemarkEvent(text=text))
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
     machine = choose_machine(recipe.train.device, threads=recipe.train.threads)
     seed = recipe.train.seed
@@ -95,6 +91,11 @@ def build_experiment(
     recipe.adapt.apply(model, seed=seed)
     loader = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding_id)
     loader.plan(0)  # raises now, not after the forecast, if the text does not fill a batch
+    # Last: an error is one sentence, with nothing before it.
+    import_remarks = initial_model.remarks if initial_model else ()
+    data = data_remarks(prepared.statistics, prepared.overlap.flaws)
+    for text in (*import_remarks, *data, *prepared.remarks()):
+        observer.on_event(RemarkEvent(text=text))
     return Experiment(recipe, prepared, model.to(machine.device), loader, machine, initial_model)
 
 

@@ -30,11 +30,7 @@ def _overlap_remarks(statistics: CorpusStatistics) -> Iterator[str]:
     for split, overlap in statistics.overlap.items():
         if not overlap.is_contaminated:
             continue
-        labels = (
-            f", {overlap.flipped:,} of them with another label"
-            if overlap.flipped is not None
-            else ""
-        )
+        labels = f", {overlap.flipped:,} of them with another label" if overlap.flipped else ""
         yield (
             f"data: {overlap.overlapping:,} of {overlap.items:,} in {split} stand in training, "
             f"{overlap.exact:,} word for word{labels}: scores leave them out; "
