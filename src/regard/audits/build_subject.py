@@ -6,13 +6,21 @@ those are not enough, the user has to give a sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.audits.arguments import (
+    MASK,
+    MASK_DTYPES,
+    TRUE_VALUES,
+    accepted_arguments,
+    call_with_arguments,
+    required_arguments,
+)
 from regard.audits.forward.forward_mode import error_summary, restored_after, seeded
 from regard.audits.hugging_face import hugging_face_subject, is_hugging_face
 from regard.audits.subject import Subject, position_outputs
@@ -39,7 +47,7 @@ def build_subject(target: Any, sample: Tensor | None = None) -> Subject:
     if is_hugging_face(target):
         subject = hugging_face_subject(target)
     elif isinstance(target, nn.Module):
-        subject = _plain(target, lambda module, inputs, valid: module(inputs), _name(target))
+        subject = _foreign_module(target)
     elif isinstance(owner := getattr(target, "__self__", None), nn.Module):
         # A bound method: its module can be copied and switched between modes.
         function = target.__func__
@@ -106,6 +114,57 @@ def _plain(
     return Subject(name, run, module, vocabulary=UNKNOWN_VOCABULARY)
 
 
+def _foreign_module(module: nn.Module) -> Subject:
+    """A module, with those arguments of its forward that an audit knows how to fill."""
+    subject = _plain(module, lambda module, inputs, valid: module(inputs), _name(module))
+    return _with_mask_of(subject, torch.long) if accepted_arguments(module) else subject
+
+
+def _with_mask_of(subject: Subject, dtype: torch.dtype) -> Subject:
+    """The subject, run with the arguments it takes and an attention mask of this dtype."""
+
+    def run_with(module: Any, inputs: Tensor, given: Mapping[str, Tensor]) -> Any:
+        return call_with_arguments(module, inputs, given, mask_dtype=dtype)
+
+    def run(module: Any, inputs: Tensor, valid: Tensor | None) -> Any:
+        return run_with(module, inputs, {} if valid is None else {MASK: valid})
+
+    return replace(subject, run=run, run_with_arguments=run_with)
+
+
+def _with_arguments(subject: Subject, inputs: Tensor) -> Subject:
+    """The subject, with the arguments it ran with and those it refused."""
+    module = subject.module
+    if module is None or subject.run_with_arguments is None or subject.arguments:
+        return subject
+    taken, refused = [], []
+    for name in accepted_arguments(module):
+        dtypes = MASK_DTYPES if name == MASK else (torch.long,)
+        problems = []
+        for dtype in dtypes:
+            tried = _with_mask_of(subject, dtype) if name == MASK else subject
+            run_with = tried.run_with_arguments
+            assert run_with is not None
+            given = {name: TRUE_VALUES[name](inputs)}
+            try:
+                with torch.no_grad(), seeded(0), restored_after(module, training=False):
+                    run_with(module, inputs.clone(), given)
+            except (Exception, SystemExit) as problem:  # a model may raise anything
+                problems.append(error_summary(problem))
+                continue
+            subject = tried
+            taken.append(name)
+            break
+        if len(problems) == len(dtypes):
+            refused.append(f"{name}: it is taken, but not as (b,t): {problems[0]}")
+    return replace(
+        subject,
+        arguments=tuple(taken),
+        refused_arguments=tuple(refused),
+        accepts_padding_mask=MASK in taken,
+    )
+
+
 def _after_trial_run(subject: Subject) -> Subject:
     """The subject, with the vocabulary and embedding that a trial run showed."""
     sample = subject.sample
@@ -120,14 +179,14 @@ def _after_trial_run(subject: Subject) -> Subject:
             inputs = subject.draw(2, length, torch.Generator().manual_seed(0))
         tables: list[tuple[str, nn.Embedding]] = []
         try:
-            output = _trial_run(subject, inputs, tables)
+            subject, output = _first_that_runs(subject, inputs, tables)
         except (Exception, SystemExit) as raised:  # a model may raise anything: it is reported
             for _, table in tables:
                 _refuse_ids_out_of_range(inputs, table.num_embeddings, subject.name)
             problem = problem or raised
             continue
         position_outputs(output, batch=len(inputs), length=length, name=subject.name)
-        found = _with_embedding(subject, tables)
+        found = _with_arguments(_with_embedding(subject, tables), inputs)
         if sample is None and length != TRIAL_LENGTHS[0]:
             found = replace(found, sample=inputs)
         return found
@@ -138,6 +197,23 @@ def _after_trial_run(subject: Subject) -> Subject:
         where=subject.name,
         hint="Give a sample it accepts, ids (b,t) or embeddings (b,t,w), or a function around it.",
     ) from problem
+
+
+def _first_that_runs(
+    subject: Subject, inputs: Tensor, tables: list[tuple[str, nn.Embedding]]
+) -> tuple[Subject, Any]:
+    """The subject with the first dtype of a required mask that runs, and its output."""
+    module = subject.module
+    if module is None or is_hugging_face(module) or MASK not in required_arguments(module):
+        return subject, _trial_run(subject, inputs, tables)
+    for dtype in MASK_DTYPES[:-1]:
+        try:
+            tried = _with_mask_of(subject, dtype)
+            return tried, _trial_run(tried, inputs, tables)
+        except (Exception, SystemExit):  # the last one's error is reported
+            tables.clear()
+    tried = _with_mask_of(subject, MASK_DTYPES[-1])
+    return tried, _trial_run(tried, inputs, tables)
 
 
 def _refuse_ids_out_of_range(sample: Tensor, vocabulary: int, name: str) -> None:

@@ -6,13 +6,14 @@ Of an encoder-decoder the decoder is audited, conditioned on one fixed source.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.audits.arguments import accepted_arguments
 from regard.audits.forward.forward_mode import restored_after, seeded
 from regard.audits.subject import Subject, position_outputs
 
@@ -45,6 +46,9 @@ def hugging_face_subject(model: Any) -> Subject:
         accepts_padding_mask=padding in arguments,
         run_with_weights=_run_with_weights if "output_attentions" in arguments or caches else None,
     )
+    if not _is_encoder_decoder(model):
+        taken = accepted_arguments(model)
+        subject = replace(subject, arguments=taken, run_with_arguments=_run_with_arguments)
     if caches and _returns_cache(subject):
         subject = replace(subject, run_cached=_run_cached)
     return subject
@@ -71,6 +75,10 @@ def _call(model: Any, ids: Tensor, **arguments: Any) -> Any:
 
 def _run(model: Any, ids: Tensor, valid: Tensor | None) -> Any:
     return _call(model, ids) if valid is None else _call(model, ids, attention_mask=valid.long())
+
+
+def _run_with_arguments(model: Any, ids: Tensor, arguments: Mapping[str, Tensor]) -> Any:
+    return _call(model, ids, **arguments)
 
 
 def _run_with_weights(model: Any, ids: Tensor) -> Any:

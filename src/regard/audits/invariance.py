@@ -19,7 +19,10 @@ from regard.audits.forward.forward_mode import ForwardError, ForwardMode
 from regard.audits.forward.modes import (
     CACHE,
     EVALUATION,
+    MASK_OF_ONES,
     PADDED,
+    PADDED_POSITIONS,
+    TRUE_POSITIONS,
     WEIGHTS,
     chunked,
     padded,
@@ -93,6 +96,18 @@ def _checks(modes: dict[str, ForwardMode]) -> list[_Check]:
                 "outputs change when attention weights are requested",
             )
         )
+    for name in (MASK_OF_ONES, TRUE_POSITIONS, PADDED_POSITIONS):
+        if name in modes:
+            checks.append(
+                _Check(
+                    name,
+                    modes[name],
+                    lambda outputs, mode: relative_change(
+                        outputs(_same_dtype(mode, plain)), outputs(mode)
+                    ),
+                    f"outputs change {name}",
+                )
+            )
     if CACHE in modes:
         checks += _cache_checks(modes)
     for name in PADDED:

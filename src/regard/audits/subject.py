@@ -19,6 +19,7 @@ from regard.core.errors import UserError
 Run = Callable[[Any, Tensor, Tensor | None], Any]
 RunCached = Callable[[Any, Tensor, Sequence[int]], Any]
 RunWithWeights = Callable[[Any, Tensor], Any]
+RunWithArguments = Callable[[Any, Tensor, Mapping[str, Tensor]], Any]
 
 OUTPUT_FIELDS = ("logits", "last_hidden_state", "prediction_logits", "out")
 
@@ -48,6 +49,12 @@ class Subject:
     "(module, ids, cuts) -> outputs of all positions; runs the chunks between cuts with a KV cache."
     run_with_weights: RunWithWeights | None = None
     "(module, ids) -> the same outputs, with attention weights requested."
+    arguments: tuple[str, ...] = ()
+    "Those of `arguments.py` that the model takes and runs with."
+    refused_arguments: tuple[str, ...] = ()
+    "Each that it takes and did not run with, and why."
+    run_with_arguments: RunWithArguments | None = None
+    "(module, ids, arguments by name) -> the same outputs."
     sample: Tensor | None = None
     "Inputs given by the user; their length is known to work."
     special_ids: tuple[int, ...] = ()

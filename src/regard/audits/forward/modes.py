@@ -13,6 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.audits.arguments import (
+    MASK,
+    POSITIONS,
+    TYPES,
+    Values,
+    ones,
+    positions,
+    shifted_positions,
+    two_types,
+)
 from regard.audits.forward.forward_mode import AuditedCopy, Forward, ForwardMode
 from regard.audits.forward.structural import (
     Draw,
@@ -29,6 +39,17 @@ WEIGHTS = "with attention weights requested"
 CACHE = "with the KV cache"
 PADDED = {"with padding on the right": (0, 3), "with padding on the left": (3, 0)}
 "Padding positions before and after the row."
+SHIFT = 3
+MASK_OF_ONES = "with a mask of ones"
+TOKEN_TYPES = "with two token types"
+TRUE_POSITIONS = "with position ids"
+SHIFTED_POSITIONS = "with shifted position ids"
+PADDED_POSITIONS = "with padding on the left and position ids"
+RESERVED = {name: sum(around) for name, around in PADDED.items()} | {
+    SHIFTED_POSITIONS: SHIFT,
+    PADDED_POSITIONS: SHIFT,
+}
+"Positions that a mode needs beside those of the row."
 STRUCTURAL = "structural mode"
 STRUCTURAL_TRAINING = "structural mode, training"
 WITHOUT_ZEROS = "structural mode, fixed zeros replaced"
@@ -56,8 +77,34 @@ def forward_modes(subject: Subject, notes: Notes, *, seed: int = 0) -> dict[str,
         for name, (before, after) in PADDED.items():
             forward = padded(subject, before=before, after=after)
             modes[name] = ForwardMode(name, audited, forward, seed=seed)
-    else:
+    elif not any(refused.startswith(MASK) for refused in subject.refused_arguments):
         notes.add_unchecked("padding: the model takes no padding mask")
+    for refused in subject.refused_arguments:
+        notes.add_unchecked(refused)
+    for name, forward in _with_arguments(subject).items():
+        modes[name] = ForwardMode(name, audited, forward, seed=seed)
+    return modes
+
+
+def _with_arguments(subject: Subject) -> dict[str, Forward]:
+    """Forwards that give the arguments a model takes: true, shifted, of two texts, padded."""
+    run = subject.run_with_arguments
+    if run is None:
+        return {}
+
+    def given(name: str, values: Values) -> Forward:
+        return lambda module, inputs: run(module, inputs, {name: values(inputs)})
+
+    modes: dict[str, Forward] = {}
+    if MASK in subject.arguments:
+        modes[MASK_OF_ONES] = given(MASK, ones)
+    if TYPES in subject.arguments:
+        modes[TOKEN_TYPES] = given(TYPES, two_types)
+    if POSITIONS in subject.arguments:
+        modes[TRUE_POSITIONS] = given(POSITIONS, positions)
+        modes[SHIFTED_POSITIONS] = given(POSITIONS, shifted_positions(SHIFT))
+    if MASK in subject.arguments and POSITIONS in subject.arguments:
+        modes[PADDED_POSITIONS] = padded(subject, before=SHIFT, after=0, with_positions=True)
     return modes
 
 
@@ -109,8 +156,22 @@ def plain(subject: Subject) -> Forward:
     return lambda module, inputs: subject.run(module, inputs, None)
 
 
-def padded(subject: Subject, *, before: int, after: int, padding_id: int = 0) -> Forward:
+def padded(
+    subject: Subject,
+    *,
+    before: int,
+    after: int,
+    padding_id: int = 0,
+    with_positions: bool = False,
+) -> Forward:
     """Run with padding around the row; outputs at padding positions are dropped."""
+
+    def run(module: Any, longer: Tensor, valid: Tensor) -> Any:
+        if not with_positions:
+            return subject.run(module, longer, valid)
+        assert subject.run_with_arguments is not None
+        counted = (valid.long().cumsum(dim=1) - 1).clamp(min=0)
+        return subject.run_with_arguments(module, longer, {MASK: valid.long(), POSITIONS: counted})
 
     def forward(module: Any, inputs: Tensor) -> Tensor:
         batch, length = inputs.shape[:2]
@@ -118,7 +179,7 @@ def padded(subject: Subject, *, before: int, after: int, padding_id: int = 0) ->
         longer[:, before : before + length] = inputs
         valid = torch.zeros(longer.shape[:2], dtype=torch.bool, device=inputs.device)
         valid[:, before : before + length] = True
-        output = subject.run(module, longer, valid)
+        output = run(module, longer, valid)
         outputs = position_outputs(output, batch=batch, length=longer.shape[1], name=subject.name)
         return outputs[:, before : before + length]
 

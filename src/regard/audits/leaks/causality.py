@@ -20,7 +20,7 @@ import torch
 
 from regard.audits.findings import Leak
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
-from regard.audits.forward.modes import CACHE, EVALUATION, PADDED, TRAINING, WEIGHTS
+from regard.audits.forward.modes import CACHE, EVALUATION, RESERVED, TRAINING, WEIGHTS
 from regard.audits.forward.precision import why_incomparable
 from regard.audits.leaks.gradient import leaks_by_gradient
 from regard.audits.leaks.hidden import find_hidden_leaks
@@ -112,9 +112,9 @@ def find_leaks(
 def _first_length(name: str, shortest: int, search: LeakSearch) -> list[int]:
     """The first length to test; with padding a shorter one where the limit requires it."""
     limit = search.subject.max_length
-    if name not in PADDED or limit is None:
+    if name not in RESERVED or limit is None:
         return [shortest]
-    length = min(shortest, limit - sum(PADDED[name]))
+    length = min(shortest, limit - RESERVED[name])
     if length > 0 and search.permission.forbids(length):
         return [length]
     search.notes.add_unchecked(f"{name}: a limit of {limit} positions leaves none for padding")

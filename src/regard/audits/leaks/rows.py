@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.audits.subject import Subject
 
-PERIODS = (2, 1, 3, 4)
+PERIODS = (1, 2, 3, 4)
 "Of repeats; with period 1 a row holds one token alone."
 
 
@@ -22,37 +22,38 @@ def varied_rows(subject: Subject, length: int, count: int, generator: torch.Gene
         kinds.insert(1, _special)
         if subject.text is not None:
             kinds.insert(2, _text)
-    rows = [kinds[n % len(kinds)](subject, length, n, generator) for n in range(count)]
+    turns = (divmod(n, len(kinds)) for n in range(count))
+    rows = [kinds[kind](subject, length, turn, generator) for turn, kind in turns]
     return torch.cat(rows).to(subject.device)
 
 
-def _random(subject: Subject, length: int, n: int, generator: torch.Generator) -> Tensor:
+def _random(subject: Subject, length: int, turn: int, generator: torch.Generator) -> Tensor:
     return subject.draw(1, length, generator)
 
 
-def repeated_row(subject: Subject, length: int, n: int, generator: torch.Generator) -> Tensor:
+def repeated_row(subject: Subject, length: int, turn: int, generator: torch.Generator) -> Tensor:
     """A row that repeats its first few positions."""
-    positions = torch.arange(length) % PERIODS[n % len(PERIODS)]
+    positions = torch.arange(length) % PERIODS[turn % len(PERIODS)]
     return subject.draw(1, length, generator)[:, positions]
 
 
-def _runs(subject: Subject, length: int, n: int, generator: torch.Generator) -> Tensor:
+def _runs(subject: Subject, length: int, turn: int, generator: torch.Generator) -> Tensor:
     """Each position repeats the one before with probability 1/2."""
     starts = torch.rand(length, generator=generator) < 0.5
     starts[0] = True
     return subject.draw(1, length, generator)[:, starts.long().cumsum(0) - 1]
 
 
-def _special(subject: Subject, length: int, n: int, generator: torch.Generator) -> Tensor:
+def _special(subject: Subject, length: int, turn: int, generator: torch.Generator) -> Tensor:
     """A random row with special ids at every third position, each in turn."""
     row = subject.draw(1, length, generator)
     ids = torch.tensor(subject.special_ids or (0, 1, subject.vocabulary - 1), device=row.device)
-    at = torch.arange(n % 3, length, 3)
-    row[0, at] = ids[(torch.arange(len(at)) + n) % len(ids)]
+    at = torch.arange(turn % 3, length, 3)
+    row[0, at] = ids[(torch.arange(len(at)) + turn) % len(ids)]
     return row
 
 
-def _text(subject: Subject, length: int, n: int, generator: torch.Generator) -> Tensor:
+def _text(subject: Subject, length: int, turn: int, generator: torch.Generator) -> Tensor:
     assert subject.text is not None
     start = int(torch.randint(len(subject.text), (1,), generator=generator))
     return subject.text.roll(-start).repeat(-(-length // len(subject.text)))[None, :length]

@@ -1,0 +1,88 @@
+"""Planted leaks that only some lengths or some rows show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from tests.audits.planted_leaks import bidirectional, lookahead
+from tests.audits.toy_models import Components, MaskContext, ToyTransformer, causal
+from torch import Tensor, nn
+
+ROW_LEAKS: dict[str, Callable[[], nn.Module]] = {}
+
+Mask = Callable[[MaskContext], Tensor]
+
+
+def plant(name: str, mask: Mask, *, max_length: int = 40) -> None:
+    assert name not in ROW_LEAKS
+    ROW_LEAKS[name] = lambda: ToyTransformer(Components(mask=mask, max_length=max_length))
+
+
+NEXT = lookahead(1)
+
+
+def at_lengths(condition: Callable[[int], bool], then: Mask = NEXT) -> Mask:
+    return lambda context: then(context) if condition(context.length) else causal(context)
+
+
+def last_block_open(size: int) -> Mask:
+    """The last, incomplete block of the row is not masked."""
+
+    def mask(context: MaskContext) -> Tensor:
+        start = context.length // size * size
+        return causal(context) | ((context.i >= start) & (context.j >= start))[None, None]
+
+    return mask
+
+
+plant("multiples of 8", at_lengths(lambda t: t % 8 == 0))
+plant("multiples of 16", at_lengths(lambda t: t % 16 == 0, bidirectional))
+plant("one more than a multiple of 16", at_lengths(lambda t: t % 16 == 1))
+plant("one less than a multiple of 32", at_lengths(lambda t: t % 32 == 31))
+plant("odd lengths", at_lengths(lambda t: t % 2 == 1))
+plant("lengths that are no multiple of 4", at_lengths(lambda t: t % 4 != 0))
+plant("two positions only", at_lengths(lambda t: t == 2))
+plant("one short of the limit", at_lengths(lambda t: t == 39))
+plant("the limit only", at_lengths(lambda t: t == 40))
+plant("multiples of 64", at_lengths(lambda t: t % 64 == 0), max_length=80)
+plant("from 65 on", at_lengths(lambda t: t >= 65), max_length=80)
+plant("last incomplete block of 8", last_block_open(8))
+plant("last incomplete block of 5", last_block_open(5))
+
+
+def by_tokens(selects: Callable[[Tensor], Tensor]) -> Mask:
+    """Positions (b,i) that see the next one."""
+
+    def mask(context: MaskContext) -> Tensor:
+        assert context.ids is not None
+        ahead = (context.j == context.i + 1)[None, None]
+        return causal(context) | (selects(context.ids)[:, None, :, None] & ahead)
+
+    return mask
+
+
+def equals_previous(ids: Tensor) -> Tensor:
+    return torch.cat([ids[:, :1] < 0, ids[:, 1:] == ids[:, :-1]], dim=1)
+
+
+def run_of_three(ids: Tensor) -> Tensor:
+    same = equals_previous(ids)
+    return same & torch.cat([same[:, :1], same[:, :-1]], dim=1)
+
+
+def same_as_two_before(ids: Tensor) -> Tensor:
+    return torch.cat([ids[:, :2] < 0, ids[:, 2:] == ids[:, :-2]], dim=1)
+
+
+plant("token equal to the previous", by_tokens(equals_previous), max_length=12)
+plant("third of a run", by_tokens(run_of_three), max_length=12)
+plant("token of two before", by_tokens(same_as_two_before), max_length=12)
+plant("after the separator", by_tokens(lambda ids: (ids == 1).cumsum(1) > 0), max_length=12)
+plant("padding id attends ahead", by_tokens(lambda ids: ids == 0), max_length=12)
+plant("last id of the vocabulary", by_tokens(lambda ids: ids == 18), max_length=12)
+plant(
+    "row of one token",
+    by_tokens(lambda ids: (ids == ids[:, :1]).all(1, keepdim=True).expand_as(ids)),
+    max_length=12,
+)
