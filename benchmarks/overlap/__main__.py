@@ -10,6 +10,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
+from benchmarks.overlap import natural
 from benchmarks.overlap.corpora import read_corpora
 from benchmarks.overlap.planted import plant_and_search
 from benchmarks.overlap.speed import measure
@@ -18,14 +19,17 @@ from benchmarks.overlap.speed import measure
 def main() -> None:
     parser = argparse.ArgumentParser(description="What the search for overlap finds, and its cost.")
     parser.add_argument("--data", type=Path, required=True, help="folder of the data sets")
-    parser.add_argument("--only", choices=("planted", "speed"))
+    parser.add_argument("--only", choices=("planted", "speed", "natural"))
     parser.add_argument("--rows", type=int, default=300, help="planted rows of each edit")
     parser.add_argument("--train-rows", type=int, default=1_000_000)
     arguments = parser.parse_args()
     corpora = read_corpora(arguments.data)
-    if arguments.only != "speed":
+    if arguments.only in (None, "planted"):
         print_planted(corpora, rows=arguments.rows)
-    if arguments.only != "planted":
+    if arguments.only in (None, "natural"):
+        for line in natural.table(arguments.data):
+            print(line, flush=True)
+    if arguments.only in (None, "speed"):
         print_speed([text for texts in corpora.values() for text in texts], arguments.train_rows)
 
 

@@ -33,6 +33,10 @@ LONG = 64
 "Words from which on a sequence needs a larger signature."
 BATCH_CHARACTERS = 1 << 20
 BATCH_ROWS = 1 << 12
+LOOKED_UP = (4096, 512)
+"Held-out texts that a training row may look at: of the first rows, and of later ones."
+LOOKED_UP_IN_ALL = 1 << 27
+"From how many on the limit falls, so that time stays proportional to the rows."
 
 
 @dataclass(frozen=True)
@@ -127,29 +131,38 @@ class _Search:
                 self.similarity[number], self.row[number] = 1, row
             rows.append(row)
             words.append(text.split(" "))
+        most, least = LOOKED_UP
+        limit = min(most, max(least, LOOKED_UP_IN_ALL // (first_row + BATCH_ROWS)))
         long = [i for i, each in enumerate(words) if MIN_WORDS <= len(each) < MAX_WORDS]
         if self.by_words and long:
             encoded = self._encode([words[i] for i in long])
             for index in self.by_words:
-                self._match(index, encoded, np.array([rows[i] for i in long]))
+                self._match(index, encoded, np.array([rows[i] for i in long]), limit=limit)
         short = [i for i, each in enumerate(words) if len(each) < MAX_WORDS_BY_CHARACTERS]
         if self.by_characters and short:
             encoded = characters([" ".join(words[i]) for i in short])
             counts = np.array([len(words[i]) for i in short])
-            self._match(self.by_characters, encoded, np.array([rows[i] for i in short]), counts)
+            numbers = np.array([rows[i] for i in short])
+            self._match(self.by_characters, encoded, numbers, counts, limit=limit)
 
     def _match(
-        self, index: _PartIndex, rows: Sequences, row_numbers: Ints, words: Ints | None = None
+        self,
+        index: _PartIndex,
+        rows: Sequences,
+        row_numbers: Ints,
+        words: Ints | None = None,
+        *,
+        limit: int,
     ) -> None:
         """Note the rows that are nearer to an item than its best so far."""
-        row, item = index.segments.candidates(rows, self.similarity[index.numbers])
+        row, item = index.segments.candidates(rows, self.similarity[index.numbers], limit=limit)
         if words is not None:
             by_characters = np.minimum(words[row], self.word_counts[index.numbers[item]])
             row, item = row[by_characters < MIN_WORDS], item[by_characters < MIN_WORDS]
         longer = np.maximum(rows.lengths[row], index.segments.items.lengths[item])
-        limit = max_edits(longer)
-        distance = edit_distances(rows, index.segments.items, row, item, within=limit)
-        near = np.flatnonzero(distance <= limit)
+        edits = max_edits(longer)
+        distance = edit_distances(rows, index.segments.items, row, item, within=edits)
+        near = np.flatnonzero(distance <= edits)
         similarity = similarity_of(distance, longer)
         for k in near[np.lexsort((row[near], -similarity[near]))]:
             number = index.numbers[item[k]]

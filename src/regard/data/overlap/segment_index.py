@@ -9,10 +9,13 @@ Candidates are then refused by what costs little: their lengths, and signatures,
 pair of characters) that stands in the sequence: each bit that only one of them has is an edit.
 
 Segments that many held-out sequences share ("click here to subscribe") would give every row
-thousands of candidates. Each row has a limit of them, filled from its rarest segments.
+thousands of candidates. Each row has a limit of them, filled from its rarest segments, and of
+those a smaller limit is confirmed, first the held-out sequences without a near row so far.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +23,9 @@ from numpy.typing import NDArray
 from regard.data.overlap.sequences import Ids, Ints, Sequences, gram_hashes, mix, owners
 from regard.data.overlap.similarity import max_edits
 
-MAX_LOOKED_UP = 512
-"Held-out sequences per training row that are looked at, those with its rarest segments first."
-MAX_CONFIRMED = 16
-"Of these, how many have their edit distance computed: first those without a near row so far."
+LOOKED_UP_PER_CONFIRMED = 32
+"Of the held-out sequences that a row may look at, how many have their edit distance computed."
+LOOKED_UP_AT_ONCE = 1 << 20
 TABLE_BITS = 22
 BUILT_AT_ONCE = 1 << 16
 "Sequences whose segments are made at once, so that little stands beside the index."
@@ -65,28 +67,38 @@ class SegmentIndex:
             keys[chosen] = hashes[some.starts[item[chosen]] + start[chosen]]
         return keys, item + first, start, self._sign(some, mixed)
 
-    def candidates(self, rows: Sequences, similarity: NDArray[np.float64]) -> tuple[Ints, Ints]:
-        """Pairs (row, item) that may be near, and nearer than the item's `similarity` so far."""
+    def candidates(
+        self, rows: Sequences, similarity: NDArray[np.float64], *, limit: int
+    ) -> tuple[Ints, Ints]:
+        """Pairs (row, item) that may be near, and nearer than the item's `similarity` so far.
+
+        A row looks at `limit` items.
+        """
         fitting = (5 * rows.lengths >= 4 * self.shortest) & (4 * rows.lengths <= 5 * self.longest)
         if not fitting.any():
             return np.empty(0, np.int64), np.empty(0, np.int64)
         mixed = mix(rows.ids)
-        row, item = self._look_up(rows, mixed, fitting)
-        longer = np.maximum(rows.lengths[row], self.items.lengths[item])
-        unmatched = self._least_edits(rows, mixed, row, item)
+        signatures = self._sign(rows, mixed)
+        found = [(np.empty(0, np.int64), np.empty(0))]
+        for row, item in self._look_up(rows, mixed, fitting, limit=limit):
+            longer = np.maximum(rows.lengths[row], self.items.lengths[item])
+            least = self._least_edits(rows, signatures, row, item)
+            bound = (longer - least) / longer
+            promising = (least <= max_edits(longer)) & (bound > similarity[item])
+            pair = row[promising] * len(self.items) + item[promising]
+            found.append((pair, bound[promising]))
         # A pair may be in once for every segment that it shares.
-        bound = (longer - unmatched) / longer
-        promising = (unmatched <= max_edits(longer)) & (bound > similarity[item])
-        pairs, at = np.unique(row[promising] * len(self.items) + item[promising], return_index=True)
+        pairs, at = np.unique(np.concatenate([each for each, _ in found]), return_index=True)
+        bound = np.concatenate([each for _, each in found])[at]
         row, item = np.divmod(pairs, len(self.items))
-        order = np.lexsort((-bound[promising][at], similarity[item] > 0, row))
+        order = np.lexsort((-bound, similarity[item] > 0, row))
         row, item = row[order], item[order]
-        kept = np.arange(len(row)) - np.searchsorted(row, row) < MAX_CONFIRMED
+        kept = np.arange(len(row)) - np.searchsorted(row, row) < limit // LOOKED_UP_PER_CONFIRMED
         return row[kept], item[kept]
 
     def _look_up(
-        self, rows: Sequences, mixed: Ids, fitting: NDArray[np.bool_]
-    ) -> tuple[Ints, Ints]:
+        self, rows: Sequences, mixed: Ids, fitting: NDArray[np.bool_], *, limit: int
+    ) -> Iterator[tuple[Ints, Ints]]:
         """Pairs that share a segment at about the same position and are of similar length."""
         owner, position = owners(rows.lengths)
         left = np.where(fitting, rows.lengths, 0)[owner] - position  # tokens to the row's end
@@ -105,20 +117,27 @@ class SegmentIndex:
         counts, row = self.counts[key], owner[at]
         total = np.cumsum(counts)
         before = (total - counts)[np.searchsorted(row, row)]  # of the rows in front
-        kept = total - before <= MAX_LOOKED_UP
+        kept = total - before <= limit
         at, key, counts = at[kept], key[kept], counts[kept]
-        which, nth = owners(counts)
-        posting = self.first[key[which]] + nth
-        row, item = owner[at[which]], self.item[posting]
-        lengths = rows.lengths[row], self.items.lengths[item]
-        edits = max_edits(np.maximum(*lengths))
-        shift = np.abs(self.position[posting] - position[at[which]])
-        kept = (np.abs(lengths[0] - lengths[1]) <= edits) & (shift <= edits)
-        return row[kept], item[kept]
+        total = np.cumsum(counts)
+        first = 0
+        while first < len(at):
+            done = total[first - 1] if first else 0
+            end = max(int(np.searchsorted(total, done + LOOKED_UP_AT_ONCE)), first + 1)
+            which, nth = owners(counts[first:end])
+            which += first
+            posting = self.first[key[which]] + nth
+            row, item = owner[at[which]], self.item[posting]
+            lengths = rows.lengths[row], self.items.lengths[item]
+            edits = max_edits(np.maximum(*lengths))
+            shift = np.abs(self.position[posting] - position[at[which]])
+            alike = (np.abs(lengths[0] - lengths[1]) <= edits) & (shift <= edits)
+            yield row[alike], item[alike]
+            first = end
 
-    def _least_edits(self, rows: Sequences, mixed: Ids, row: Ints, item: Ints) -> Ints:
+    def _least_edits(self, rows: Sequences, signatures: Ids, row: Ints, item: Ints) -> Ints:
         """A lower bound of the edit distance, from lengths and signatures."""
-        theirs, ours = self._sign(rows, mixed)[row], self.signatures[item]
+        theirs, ours = signatures[row], self.signatures[item]
         missing = np.maximum(
             np.bitwise_count(theirs & ~ours).sum(axis=1, dtype=np.int64),
             np.bitwise_count(ours & ~theirs).sum(axis=1, dtype=np.int64),
