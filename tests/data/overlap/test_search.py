@@ -109,6 +109,6 @@ def test_rows_of_one_template_are_found_in_any_order_of_splits() -> None:
     for row in read_rows(BUILTIN.get("birthplaces")):
         rows[row["split"]].append(row["question"])
     train = rows.pop("train")
-    found = find_overlaps(train, rows)
-    assert found == find_overlaps(train, {split: rows[split] for split in ("test", "dev")})
-    assert {split: len(some) for split, some in found.items()} == {"dev": 380, "test": 387}
+    for order in (("dev", "test"), ("test", "dev")):
+        found = find_overlaps(train, {split: rows[split] for split in order})
+        assert (len(found["dev"]), len(found["test"])) == (380, 387)

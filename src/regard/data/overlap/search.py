@@ -57,7 +57,8 @@ def find_overlaps(
 ) -> dict[str, list[Overlap]]:
     """For each held-out split, its items that stand in training, each with its best row.
 
-    An empty text overlaps with nothing. Of equally similar rows the first is named.
+    An empty text overlaps with nothing. Where dozens of rows are similar to an item (one template),
+    one of the most similar is named, not always the very best.
     """
     total = len(train) if isinstance(train, Sized) else None
     search = _Search(held_out)
