@@ -69,10 +69,13 @@ def results_table(evidence: Evidence) -> ResultsTable:
         )
         for variant in outcome.variants
     ]
+    struck = {one.name: audit_label(one).lower() for one in outcome.variants if not one.is_ranked}
     if not outcome.is_trained:
         return ResultsTable(
             headings=("variant", *map(short_label, keys)),
             rows=tuple((row[0], *row[2:-1]) for row in rows),
+            struck=struck,
+            score_columns=range(1, 1 + len(keys)),
         )
     baselines: dict[str, dict[str, str]] = {}
     for metric in metrics:
@@ -86,9 +89,7 @@ def results_table(evidence: Evidence) -> ResultsTable:
             (of, "", *(cells.get(key, "") for key in keys), "baseline")
             for of, cells in baselines.items()
         ),
-        struck={
-            one.name: audit_label(one).lower() for one in outcome.variants if not one.is_ranked
-        },
+        struck=struck,
         score_columns=range(2, 2 + len(keys)),
     )
 

@@ -105,7 +105,7 @@ def collect_outcome(
         missing=missing,
         remarks=_remarks(loaded, by_name),
         command=command,
-        collapsed=[_why_not_ranked(variant) for variant in variants if variant.collapsed],
+        collapsed=[why_not_ranked(variant) for variant in variants if variant.collapsed],
         diverged=[describe_divergences(variant) for variant in variants if variant.diverged],
         divergences=divergences,
         contamination=contamination,
@@ -274,7 +274,7 @@ def _why_invalid(variant: VariantOutcome) -> str:
     return f"{variant.name} {reason}{note}"
 
 
-def _why_not_ranked(variant: VariantOutcome) -> str:
+def why_not_ranked(variant: VariantOutcome) -> str:
     return (
         f"{variant.name} {variant.collapsed}; its accuracy is the frequency of that class, and it "
         "is not ranked"

@@ -96,6 +96,29 @@ def test_predictions_and_truths_give_regards_own_metrics():
     )
 
 
+def test_constant_predictions_are_not_ranked():
+    truth = ["yes"] * 62 + ["no"] * 38
+    varied = [*truth[:50], *truth[50:][::-1]]
+    results = {
+        "constant": {"predicted": ["yes"] * 100, "truth": truth},
+        "varied": {"predicted": varied, "truth": truth},
+        "right": {"predicted": truth, "truth": truth},
+    }
+    outcome = regard.judge(results, metric="accuracy", reference="varied")
+    by_name = {verdict.variant: verdict for verdict in outcome.verdicts}
+    assert by_name["right"].better == "right"
+    assert by_name["constant"].value is None
+    assert len(outcome.collapsed) == 1
+    assert "62.0 %" in outcome.collapsed[0]
+    assert "COLLAPSED" in outcome._repr_html_()
+
+
+def test_columns_may_be_called_differently_in_each_file():
+    results = {"a": {"id": range(200), "acc": WEAK}, "b": {"id": range(200), "correct": STRONG}}
+    outcome = regard.judge(results, metric="accuracy")
+    assert outcome.verdicts[0].value == pytest.approx(STRONG.mean() - WEAK.mean())
+
+
 def test_perplexity_weighs_documents_by_their_tokens():
     tokens = np.arange(5, 45)
     results = {
@@ -126,6 +149,28 @@ def test_an_arrow_table_is_a_frame():
         for name, one in (("a", WEAK), ("b", STRONG))
     }
     assert regard.judge(results, metric="accuracy").verdicts[0].better == "b"
+
+
+class Missing:
+    """As NA of pandas: a comparison with it is neither true nor false."""
+
+    def __eq__(self, other: object) -> "Missing":
+        return self
+
+    __ne__ = __eq__
+    __hash__ = None
+
+    def __bool__(self) -> bool:
+        raise TypeError
+
+
+@pytest.mark.parametrize("nothing", [None, "", float("nan"), Missing(), np.float64("nan")])
+def test_a_missing_score_is_named_by_its_row(nothing):
+    values = [*WEAK[:2].tolist(), nothing, *WEAK[3:].tolist()]
+    with pytest.raises(UserError, match="b, row 3"):
+        regard.judge(
+            {"a": columns(WEAK), "b": columns(WEAK) | {"correct": values}}, metric="accuracy"
+        )
 
 
 def test_less_is_better_turns_the_verdict():

@@ -117,8 +117,9 @@ def _table(evidence: Evidence) -> Table:
         for heading in names:
             table.add_column(heading, justify="right", no_wrap=True)
         for variant in outcome.variants:
+            values = [with_interval(variant.estimates.get(key)) for key in keys]
             table.add_row(
-                Text(variant.name), *(with_interval(variant.estimates.get(key)) for key in keys)
+                Text(variant.name), *(_score(value, True, variant.is_ranked) for value in values)
             )
         return table
     for heading in ("parameters", *names, *(("time", "tokens/s") if cost else ())):

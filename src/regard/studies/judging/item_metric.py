@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from regard.core.errors import UserError, closest
+from regard.evaluation.formatting import join_words
 from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.evaluation.metrics.metric import Metric
@@ -70,6 +71,8 @@ class ItemMetric:
     "What it is computed from, in words."
     same: str | None = None
     "The column that must be equal for an item in every table."
+    answers: tuple[str, str] | None = None
+    "The columns of predicted and true labels, if it is computed from these."
 
 
 def find_metric(
@@ -83,26 +86,32 @@ def find_metric(
     """The metric of that name, or the only column that looks like one."""
     name = name or _only_metric(tables)
     known = _known_metric(tables, name, predicted=predicted, truth=truth)
-    columns = [name, *ALIASES.get(name, ())] if predicted is None else []
-    column = next((one for one in columns if _in_every(tables, one)), None)
-    if column is None and known is None and name in ALIASES:
-        column = _only_score(tables)
-    if column is None and known is not None:
+    names = [name, *ALIASES.get(name, ())] if predicted is None else []
+    columns = _first_of(tables, names)
+    if columns is None and known is not None:
         return known
-    if column is None:
+    if columns is None and name in ALIASES and (only := _only_score(tables)):
+        columns = (only,)
+    if columns is None:
         raise _no_metric(tables, name)
-    lower = direction(name, lower_is_better)
+    lower, limits = direction(name, lower_is_better), bounds(name)
     if name in LM_EVAL_RATIOS and any(table.kind == LM_EVAL for table in tables):
-        return _lm_eval_ratio(name, column)
-    low, high = bounds(name)
+        return _lm_eval_ratio(name, columns[0])
     return ItemMetric(
         name=name,
-        statistics=lambda table: _column_statistics(table, column, name, (low, high)),
+        statistics=lambda table: _column_statistics(table, columns, limits),
         score_function=ratio,
         lower_is_better=lower,
-        bounds=(low, high),
-        source=f"the mean of column {column}",
+        bounds=limits,
+        source=f"the mean of column {join_words(columns)}",
     )
+
+
+def _first_of(tables: Sequence[ItemTable], names: Sequence[str]) -> tuple[str, ...] | None:
+    """The names in use, of which each table has the first that it can; None if one has none."""
+    first = [next((name for name in names if name in table.columns), None) for table in tables]
+    found = tuple(dict.fromkeys(name for name in first if name is not None))
+    return None if None in first else found
 
 
 def _lm_eval_ratio(name: str, column: str) -> ItemMetric:
@@ -202,8 +211,9 @@ def _no_metric(tables: Sequence[ItemTable], name: str) -> UserError:
     return table.no_column(name, option="--metric")
 
 
-def _column_statistics(table: ItemTable, column: str, name: str, limits: Bounds) -> Values:
-    """(2, n): the values, and 1 for each."""
+def _column_statistics(table: ItemTable, columns: Sequence[str], limits: Bounds) -> Values:
+    """(2, n): the values of the first of the columns that the table has, and 1 for each."""
+    column = next(name for name in columns if name in table.columns)
     values = np.ones((2, len(table)))
     low, high = limits
     for row, value in enumerate(table.columns[column]):
@@ -225,8 +235,11 @@ def _number(value: object) -> float | None:
             number = float(value)
         except ValueError:
             return None
-    elif isinstance(value, bool | int | float):
-        number = float(value)
+    elif isinstance(value, bool | int | float | np.bool_ | np.integer):
+        try:
+            number = float(value)
+        except OverflowError:
+            return None
     else:
         return None
     return number if math.isfinite(number) else None
@@ -235,8 +248,12 @@ def _number(value: object) -> float | None:
 def _no_number(table: ItemTable, column: str, row: int) -> UserError:
     value = table.columns[column][row]
     if is_missing(value):
-        hint = "A missing answer is a wrong one: give it its score, or drop the item in every file."
-        return table.error(f"{column} is empty", row=row, hint=hint)
+        state = "not a number" if isinstance(value, float) else "empty"
+        hint = (
+            "A missing answer is a wrong one: give it its score, or leave out the item in every "
+            "file; of a model that diverged, leave out the seed."
+        )
+        return table.error(f"{column} is {state}", row=row, hint=hint)
     shown = repr(value)
     shown = shown if len(shown) <= 40 else f"{shown[:39]}…"
     return table.error(
@@ -293,7 +310,8 @@ def _classification(
             found.append(dict(zip(("predicted", "truth"), map(as_key, values), strict=True)))
         return found
 
-    return _of_metric(metric, name, rows, source=f"{answer} and {label}", same=label)
+    found = _of_metric(metric, name, rows, columns=(answer, label))
+    return replace(found, answers=(answer, label))
 
 
 def _perplexity(tables: Sequence[ItemTable], name: str) -> ItemMetric | None:
@@ -319,8 +337,8 @@ def _perplexity(tables: Sequence[ItemTable], name: str) -> ItemMetric | None:
                 found[row][role] = number
         return found
 
-    source = " and ".join(str(columns[role]) for role in needed)
-    return _of_metric(DocumentMetric(), name, rows, source=source, same=columns[needed[1]])
+    used = tuple(str(columns[role]) for role in needed)
+    return _of_metric(DocumentMetric(), name, rows, columns=used)
 
 
 def _of_metric(
@@ -328,15 +346,15 @@ def _of_metric(
     name: str,
     rows: Callable[[ItemTable], Sequence[Mapping[str, Any]]],
     *,
-    source: str,
-    same: str | None,
+    columns: Sequence[str],
 ) -> ItemMetric:
+    """Computed from columns, of which the last belongs to the item and not to the variant."""
     return ItemMetric(
         name=name,
         statistics=lambda table: metric.statistics(rows(table)),
         score_function=metric.score_function(name),
         lower_is_better=not metric.higher_is_better(name),
         bounds=metric.bounds(name),
-        source=source,
-        same=same,
+        source=f"computed from {join_words(columns)}",
+        same=columns[-1],
     )

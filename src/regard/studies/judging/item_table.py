@@ -98,5 +98,10 @@ def as_key(value: object) -> str:
 
 
 def is_missing(value: object) -> bool:
-    """None, an empty cell, or the NaN that stands for one in a table."""
-    return value is None or value == "" or value != value
+    """None, an empty cell, or the NaN or NA that stands for one in a data frame."""
+    try:
+        return value is None or bool(value == "" or value != value)
+    except TypeError:  # NA of pandas is neither true nor false
+        return True
+    except ValueError:  # an array
+        return False

@@ -15,11 +15,12 @@ import numpy as np
 from regard.core.errors import UserError, did_you_mean
 from regard.data.overlap.straddling import likely_group_columns
 from regard.evaluation.formatting import join_words, quantity
+from regard.evaluation.health.predictions import collapse_warning
 from regard.evaluation.statistics.item_groups import GroupNumbers, count_groups, group_numbers
 from regard.evaluation.statistics.seed_tables import SeedTables, Values
 from regard.evaluation.statistics.significance import holm, method_difference
 from regard.runs.items import hash_facts
-from regard.studies.collect import verdict_outcome
+from regard.studies.collect import verdict_outcome, why_not_ranked
 from regard.studies.judging.columns import (
     SAME_DOCUMENT,
     USUAL_NAMES,
@@ -30,12 +31,19 @@ from regard.studies.judging.columns import (
 )
 from regard.studies.judging.item_metric import ItemMetric, find_metric
 from regard.studies.judging.item_table import ItemTable, as_key, is_missing
-from regard.studies.outcome import Outcome, ResultSource, RunOutcome, VariantOutcome
+from regard.studies.outcome import (
+    Outcome,
+    ResultSource,
+    RunOutcome,
+    VariantOutcome,
+    VerdictOutcome,
+)
 from regard.studies.seed_spread import seed_spread
 
 NOTABLE_RATIO = 1.2
 "Of standard errors, from which groups that were not declared are said."
 MAX_PROPOSED = 3
+COLLAPSED = "predicts one class for every row"
 DEFAULT_SPLIT = "test"
 "What items are called in labels if their files do not say what was evaluated."
 
@@ -130,18 +138,32 @@ def judge_tables(
         for name in names
     ]
     for variant in variants[1:]:
-        _check_same_items(variants[0].items, variant.items, columns)
+        _check_same_items(
+            variants[0].items, variant.items, columns, names=_titles(variants[0], variant)
+        )
     score_key = f"{_split(tables)}.{metric.name}"
     measured = {one.name: _seed_tables(one, _split(tables), columns) for one in variants}
+    collapsed = {one.name: how for one in variants if (how := _collapse(one, metric))}
+    others = [name for name in names if name != reference]
     differences = holm(
         [
             method_difference(
                 *_on_shared_seeds(measured[name], measured[reference]), metric.score_function
             )
-            for name in names
-            if name != reference
+            for name in others
+            if not {name, reference} & collapsed.keys()
         ]
     )
+    outcomes = [
+        VariantOutcome(
+            name,
+            {},
+            runs=[RunOutcome(seed, "") for seed in one.seeds],
+            estimates={score_key: seed_spread(one, metric.score_function, bounds=metric.bounds)},
+            collapsed=collapsed.get(name, ""),
+        )
+        for name, one in measured.items()
+    ]
     more = "lower" if metric.lower_is_better else "higher"
     read = f"{metric.name} is {metric.source}; {more} is better"
     return Outcome(
@@ -152,20 +174,15 @@ def judge_tables(
         seeds=tuple(sorted(set(chain.from_iterable(one.seeds for one in measured.values())))),
         budget="",
         tuned=(),
-        variants=[
-            VariantOutcome(
-                name,
-                {},
-                runs=[RunOutcome(seed, "") for seed in one.seeds],
-                estimates={
-                    score_key: seed_spread(one, metric.score_function, bounds=metric.bounds)
-                },
-            )
-            for name, one in measured.items()
-        ],
+        variants=outcomes,
         verdicts=[
             verdict_outcome(score_key, one, lower_is_better=metric.lower_is_better)
             for one in differences
+        ]
+        + [
+            VerdictOutcome(score_key, name, reference, "not compared", (f"{side} {COLLAPSED}",), "")
+            for name in others
+            if (side := next((one for one in (name, reference) if one in collapsed), None))
         ],
         baselines=[],
         unequal=[],
@@ -179,6 +196,7 @@ def judge_tables(
             *_undeclared_groups(variants[0], measured, columns, metric),
         ],
         command=command,
+        collapsed=[why_not_ranked(one) for one in outcomes if one.collapsed],
         sources=sources,
         lower_is_better=metric.lower_is_better,
     )
@@ -257,8 +275,10 @@ def _read_variant(tables: Sequence[ItemTable], columns: _Columns, metric: ItemMe
             rows.setdefault(key, _Row(table, row, statistics[:, row]))
     _average(seeds, repeats, columns)
     variant = _Variant(tables[0].name, {seed: seeds[seed] for seed in sorted(seeds)})
-    for other in list(variant.seeds.values())[1:]:
-        _check_same_items(variant.items, other, columns)
+    first, *others = variant.seeds
+    for seed in others:
+        names = (f"seed {first} of {variant.name}", f"seed {seed} of {variant.name}")
+        _check_same_items(variant.items, variant.seeds[seed], columns, names=names)
     return variant
 
 
@@ -326,22 +346,24 @@ def _repeated(key: str, first: _Row, table: ItemTable, row: int, columns: _Colum
 
 
 def _check_same_items(
-    first: Mapping[str, _Row], other: Mapping[str, _Row], columns: _Columns
+    first: Mapping[str, _Row],
+    other: Mapping[str, _Row],
+    columns: _Columns,
+    *,
+    names: tuple[str, str],
 ) -> None:
     """The same items on both sides, with the same truths."""
     only_first = [first[key] for key in first if key not in other]
     only_other = [other[key] for key in other if key not in first]
-    a, b = (next(iter(side.values())).table for side in (first, other))
     if only_first or only_other:
-        lone = (only_other or only_first)[0]
-        sides = (a.title, b.title) if only_first and not only_other else (b.title, a.title)
-        what = (
-            f"{quantity(len(other), 'items')}, {a.title} has {len(first):,}, and "
-            f"{len(first) - len(only_first):,} are the same: {sides[0]} alone has "
-            f"{_item(lone, columns)}"
-        )
-        raise b.error(
-            what, hint="Evaluate both on the same items, or name another column of ids with --id."
+        lone, owner = (only_other[0], names[1]) if only_other else (only_first[0], names[0])
+        raise UserError(
+            f"{quantity(len(other), 'items')}, {names[0]} has {len(first):,}, and "
+            f"{len(first) - len(only_first):,} are the same: {owner} alone has "
+            f"{_item(lone, columns)}",
+            topic="judge",
+            where=names[1],
+            hint="Evaluate both on the same items, or name another column of ids with --id.",
         )
     for column in filter(None, (columns.same, columns.group)):
         for key, one in first.items():
@@ -354,6 +376,12 @@ def _check_same_items(
                     row=another.row,
                     hint="These are not the same items: pair them by another column with --id.",
                 )
+
+
+def _titles(a: _Variant, b: _Variant) -> tuple[str, str]:
+    """Their files, or their names if they are in one."""
+    first, other = (next(iter(one.items.values())).table.title for one in (a, b))
+    return (a.name, b.name) if first == other else (first, other)
 
 
 def _item(row: _Row, columns: _Columns) -> str:
@@ -384,6 +412,21 @@ def _seed_tables(variant: _Variant, split: str, columns: _Columns) -> SeedTables
 def _groups(variant: _Variant, column: str) -> GroupNumbers | None:
     values = [variant.items[key].value(column) for key in variant.order]
     return group_numbers([None if is_missing(value) else as_key(value) for value in values])
+
+
+def _collapse(variant: _Variant, metric: ItemMetric) -> str:
+    """How it predicts one class for every row, with some or all of its seeds; empty if not."""
+    if metric.answers is None:
+        return ""
+    found = []
+    for rows in variant.seeds.values():
+        predicted, truth = (
+            [as_key(row.value(column)) for row in rows.values()] for column in metric.answers
+        )
+        if warning := collapse_warning(predicted, truth):
+            found.append(warning)
+    seeds = f" with {len(found)} of {len(variant.seeds)} seeds" if len(variant.seeds) > 1 else ""
+    return f"{COLLAPSED}{seeds}: {found[0]}" if found else ""
 
 
 def _undeclared_groups(

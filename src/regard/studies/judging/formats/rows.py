@@ -78,4 +78,5 @@ def _records(path: Path) -> Iterator[Row]:
 
 
 def _without_settings(hint: str) -> str:
-    return "Correct it, or write the file again." if "data." in hint else hint
+    is_of_training = "data." in hint or '"text"' in hint
+    return "Correct it, or write the file again." if is_of_training else hint
