@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from benchmarks.calibration.group_intervals import interval_coverage
+from benchmarks.calibration.group_intervals import mean_coverage, proportion_coverage
 from benchmarks.calibration.groups import GroupedSimulation
 from scipy import stats
 
@@ -143,12 +143,11 @@ class TestGroups:
     @pytest.mark.parametrize("correlation", [0.2, 0.8])
     @pytest.mark.parametrize("accuracy", [0.7, 0.95])
     def test_intervals_over_groups_cover(self, correlation, accuracy):
-        coverage = interval_coverage(
-            GroupedSimulation(seeds=1, size=20, correlation=correlation, accuracy=accuracy),
-            studies=200,
-        )
-        assert min(coverage.right_or_wrong, coverage.graded) >= 0.93 - 0.035  # two standard errors
-        assert coverage.as_independent < 0.9
+        simulation = GroupedSimulation(seeds=1, size=20, correlation=correlation, accuracy=accuracy)
+        lowest = 0.93 - 0.035  # two standard errors
+        assert proportion_coverage(simulation, studies=200) >= lowest
+        assert mean_coverage(simulation, studies=200) >= lowest
+        assert proportion_coverage(simulation, studies=200, by_group=False) < 0.9
 
 
 def test_wilson_narrows_with_n():
