@@ -40,7 +40,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def train(home: Path, group: str | None, **tables: Any) -> regard.Run:
+def recipe_of(home: Path, group: str | None, **tables: Any) -> Recipe:
     data = {"corpus": "train", "dev": "dev", "test": "test"}
     data = {key: str(home / f"{split}.csv") for key, split in data.items()}
     recipe = {
@@ -51,8 +51,12 @@ def train(home: Path, group: str | None, **tables: Any) -> regard.Run:
         "train": {"max_steps": 2, "batch_tokens": 200, "evaluate_every": 0, "threads": 1},
         "samples": {"prompts": [""], "max_new_tokens": 2},
     }
+    return Recipe.from_table(recipe | tables)
+
+
+def train(home: Path, group: str | None, **tables: Any) -> regard.Run:
     folder = home / "-".join(("run", str(group), *tables))
-    return regard.train(Recipe.from_table(recipe | tables), out=folder)
+    return regard.train(recipe_of(home, group, **tables), out=folder)
 
 
 CLASSIFICATION = {
@@ -86,3 +90,12 @@ def test_groups_of_one_row_change_nothing(home: Path, tables: dict[str, Any]) ->
     assert alone.results().estimates == undeclared.results().estimates
     assert alone.results().comparisons == undeclared.results().comparisons
     assert {row["group"] for row in read_items(undeclared.folder, "dev")} == {None}
+
+
+@pytest.mark.parametrize("tables", [{}, CLASSIFICATION], ids=["perplexity", "classification"])
+def test_a_likely_group_that_was_not_declared_is_said(home: Path, tables: dict[str, Any]) -> None:
+    undeclared, declared = (
+        regard.validate(recipe_of(home, group, **tables)).remarks for group in (None, "author")
+    )
+    assert ['data.group = "author"' in remark for remark in undeclared].count(True) == 1
+    assert not [remark for remark in declared if "data.group" in remark]

@@ -1,7 +1,8 @@
 """What data lets a model get right without learning, or wrong whatever it learns.
 
-Labels that contradict each other, a label that stands in the row, and an author, document or source
-in several splits. Each is one sentence, with what cures it.
+Labels that contradict each other, a label that stands in the row, an author, document or source in
+several splits, and one with several held-out rows that were not declared a group. Each is one
+sentence, with what cures it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from typing import Any
 
 from regard.data.corpus import SPLITS, Corpus, Split
 from regard.data.overlap.labels import MAX_LABELS, Giveaway, conflicting_labels, label_giveaways
-from regard.data.overlap.straddling import StraddlingColumn, straddling_columns
+from regard.data.overlap.straddling import (
+    StraddlingColumn,
+    likely_group_columns,
+    straddling_columns,
+)
 from regard.data.readers.records import DropCounts
 from regard.data.record_corpus import Record
 from regard.data.sources import FileSource
@@ -41,13 +46,20 @@ def row_flaws(task: Task, records: Mapping[Split, Sequence[Record]], corpus: Cor
         flaws += [_giveaway(one, task) for one in found]
     streamed = ((split, row, task.target_text(row)) for split in SPLITS for row in records[split])
     read = {*task.columns().values()}
-    return flaws + _straddling(corpus, islice(streamed, MAX_ROWS), read=read)
+    return flaws + _group_columns(
+        corpus,
+        islice(streamed, MAX_ROWS),
+        read=read,
+        is_grouped=any(task.group_of(row) is not None for row in rows),
+    )
 
 
 def text_flaws(corpus: Corpus) -> list[str]:
     """Of a corpus of texts."""
     streamed = ((split, record, None) for split, record in corpus.stream())
-    return _straddling(corpus, islice(streamed, MAX_ROWS), read={corpus.data.text})
+    read = {corpus.data.text}
+    is_grouped = corpus.data.group is not None
+    return _group_columns(corpus, islice(streamed, MAX_ROWS), read=read, is_grouped=is_grouped)
 
 
 def _conflicts(task: Task, rows: Sequence[Record], labels: Sequence[str | None]) -> list[str]:
@@ -78,10 +90,15 @@ def _giveaway(giveaway: Giveaway, task: Task) -> str:
     )
 
 
-def _straddling(
-    corpus: Corpus, rows: Iterator[tuple[Split, Record, str | None]], *, read: set[str]
+def _group_columns(
+    corpus: Corpus,
+    rows: Iterator[tuple[Split, Record, str | None]],
+    *,
+    read: set[str],
+    is_grouped: bool,
 ) -> list[str]:
-    """Columns that are not read as text or label, whose values stand in several splits."""
+    """Columns that are not read as text or label, and say whose a row is: those whose values stand
+    in several splits; else, where rows have no groups, the likeliest group of held-out rows."""
     sources = [
         source
         for source in chain.from_iterable(corpus.sources.values())
@@ -105,7 +122,21 @@ def _straddling(
         labels.append(label)
     known_labels = None if None in labels else labels
     found = straddling_columns(columns, splits, known_labels)
-    return [_straddling_sentence(one, corpus) for one in found]
+    if found or is_grouped:
+        return [_straddling_sentence(one, corpus) for one in found]
+    held_out = [index for index, split in enumerate(splits) if split != "train"]
+    of_held_out = {name: [values[i] for i in held_out] for name, values in columns.items()}
+    likely = likely_group_columns(of_held_out)[:1]
+    return [_undeclared_sentence(name, of_held_out[name]) for name in likely]
+
+
+def _undeclared_sentence(name: str, values: Sequence[Any]) -> str:
+    known = [value for value in values if value is not None]
+    return (
+        f"data: {len(known):,} rows of dev and test have {len(set(map(str, known))):,} values of "
+        f'column {name}: if rows of one {name} resemble each other, data.group = "{name}" lets '
+        "intervals and verdicts vary over them"
+    )
 
 
 def _straddling_sentence(one: StraddlingColumn, corpus: Corpus) -> str:

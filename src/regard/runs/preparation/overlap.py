@@ -28,7 +28,7 @@ from regard.tasks import Task
 
 Row = TypeVar("Row")
 
-OVERLAP_SCHEMA = 2
+OVERLAP_SCHEMA = 3
 HELD_OUT: tuple[Split, ...] = SPLITS[1:]
 
 
