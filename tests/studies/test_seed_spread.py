@@ -45,3 +45,12 @@ def test_one_seed_has_no_interval():
 )
 def test_metric_bounds(metric, score_name, bounds):
     assert metric.bounds(score_name) == bounds
+
+
+def test_what_the_items_lack_leaves_no_interval():
+    tables = seed_tables([1, 0, 1, 1], [1, 1, 0, 1])
+    given = seed_spread(tables, ratio)
+    lacking = seed_spread(tables, ratio, no_interval="no text has the label b")
+    assert given.low < given.value < given.high
+    assert (lacking.value, lacking.low, lacking.high) == (given.value, None, None)
+    assert (given.no_interval, lacking.no_interval) == ("", "no text has the label b")

@@ -151,6 +151,7 @@ def _summarize(variant: VariantOutcome, runs: Mapping[int, CompletedRun]) -> Non
             seed_tables(variant.name, runs, score_key),
             metric.score_function(name),
             bounds=metric.bounds(name),
+            no_interval=metric.why_no_interval(name, statistics[split]),
         )
 
 

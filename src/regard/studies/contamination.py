@@ -95,6 +95,9 @@ def _spread(name: str, runs: Mapping[int, CompletedRun], score_key: str) -> Seed
     with suppress(UserError):
         tables = seed_tables(name, runs, score_key)
         return seed_spread(
-            tables, metric.score_function(score_name), bounds=metric.bounds(score_name)
+            tables,
+            metric.score_function(score_name),
+            bounds=metric.bounds(score_name),
+            no_interval=metric.why_no_interval(score_name, tables.statistics[0]),
         )
     return None

@@ -20,12 +20,14 @@ class SeedSpread:
     value: float
     low: float | None
     high: float | None
-    "None with one seed: the variance between seeds is unknown."
+    "None with one seed, whose variance is unknown, and for the reason in `no_interval`."
     per_seed: tuple[float, ...]
     n: int
     items: str
     groups: int | None = None
     "Number of groups of items; None where every item stands alone."
+    no_interval: str = ""
+    "What the items lack for an interval; empty if they lack nothing."
 
 
 def seed_spread(
@@ -33,13 +35,16 @@ def seed_spread(
     score_function: ScoreFunction,
     *,
     bounds: tuple[float, float] = (-math.inf, math.inf),
+    no_interval: str = "",
 ) -> SeedSpread:
-    """Mean score and t-interval; `bounds` of the score clip the symmetric interval."""
+    """Mean score and t-interval; `bounds` of the score clip the symmetric interval.
+
+    There is none where the items lack something: `no_interval`."""
     per_seed, leave_one_out = tables.leave_one_out(score_function)
     seeds, units = leave_one_out.shape
     value = float(per_seed.mean())
     low = high = None
-    if seeds > 1 and units > 1:
+    if seeds > 1 and units > 1 and not no_interval:
         se_seeds = float(per_seed.std(ddof=1)) / math.sqrt(seeds)
         # Jackknife over items, or over groups of items.
         se_items = math.sqrt((units - 1) * float(leave_one_out.mean(axis=0).var()))
@@ -56,4 +61,5 @@ def seed_spread(
         tables.n,
         tables.items,
         count_groups(tables.groups),
+        no_interval,
     )
