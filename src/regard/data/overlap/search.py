@@ -33,7 +33,7 @@ LONG = 64
 "Words from which on a sequence needs a larger signature."
 BATCH_CHARACTERS = 1 << 20
 BATCH_ROWS = 1 << 12
-LOOKED_UP = (4096, 512)
+LOOKED_UP = (1 << 14, 512)
 "Held-out texts that a training row may look at: of the first rows, and of later ones."
 LOOKED_UP_IN_ALL = 1 << 27
 "From how many on the limit falls, so that time stays proportional to the rows."
@@ -132,8 +132,8 @@ class _Search:
                 self.similarity[number], self.row[number] = 1, row
             rows.append(row)
             words.append(text.split(" "))
-        most, least = LOOKED_UP
-        limit = min(most, max(least, LOOKED_UP_IN_ALL // (first_row + BATCH_ROWS)))
+        first, later = LOOKED_UP
+        limit = min(first, max(later, LOOKED_UP_IN_ALL // (first_row + BATCH_ROWS)))
         long = [i for i, each in enumerate(words) if MIN_WORDS <= len(each) < MAX_WORDS]
         if self.by_words and long:
             encoded = self._encode([words[i] for i in long])
