@@ -22,6 +22,22 @@ def test_outcome_round_trip(tmp_path):
     assert [one.estimates for one in again.variants] == [one.estimates for one in outcome.variants]
 
 
+def test_an_outcome_of_the_former_schema_is_read(tmp_path):
+    outcome = outcome_with("dot", "additive")
+    write_runs(tmp_path, outcome)
+    table = json.loads((tmp_path / "outcome.json").read_text())
+    for key in ("looks", "diverged", "divergences"):
+        del table[key]
+    for variant in table["variants"]:
+        del variant["diverged"]
+        for run in variant["runs"]:
+            del run["diverged"]
+        for spread in variant["estimates"].values():
+            del spread["groups"], spread["no_interval"]
+    (tmp_path / "outcome.json").write_text(json.dumps(table | {"schema": 3}))
+    assert read_outcome(tmp_path).verdicts == outcome.verdicts
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,8 +97,17 @@ def read_text(path: Path, *, topic: str, hint: str = "") -> str:
     raise UserError(f"{path} {what}", topic=topic, hint=hint)
 
 
-def read_json(path: Path, *, schema: int, topic: str = "run", hint: str = "") -> dict[str, Any]:
-    """A JSON file written by regard; `hint` says what to do if it is damaged."""
+def read_json(
+    path: Path,
+    *,
+    schema: int,
+    former: Collection[int] = (),
+    topic: str = "run",
+    hint: str = "",
+) -> dict[str, Any]:
+    """A JSON file written by regard; `hint` says what to do if it is damaged.
+
+    `former` schemas lack only what has a default today."""
     try:
         table = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -106,7 +115,7 @@ def read_json(path: Path, *, schema: int, topic: str = "run", hint: str = "") ->
     except (ValueError, RecursionError) as problem:
         what = f"damaged, not JSON ({problem})"
         raise UserError(what, topic=topic, where=str(path), hint=hint) from None
-    if not isinstance(table, dict) or table.get("schema") != schema:
+    if not isinstance(table, dict) or table.get("schema") not in (schema, *former):
         found = table.get("schema") if isinstance(table, dict) else None
         raise UserError(
             f"schema {found!r} is unknown; this regard reads schema {schema}",

@@ -7,7 +7,7 @@ Of a file that is damaged or of another schema the error names the key; texts ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,10 +44,16 @@ def restore_record(kind: type[AnyRecord], table: Mapping[str, Any]) -> AnyRecord
 
 
 def read_record(
-    file: Path, kind: type[AnyRecord], *, schema: int, topic: str, hint: str
+    file: Path,
+    kind: type[AnyRecord],
+    *,
+    schema: int,
+    former: Collection[int] = (),
+    topic: str,
+    hint: str,
 ) -> AnyRecord:
-    """The record in a file; `hint` says what to do if the file is damaged."""
-    table = read_json(file, schema=schema, topic=topic, hint=hint)
+    """The record in a file of this or a former schema; `hint` says what to do if it is damaged."""
+    table = read_json(file, schema=schema, former=former, topic=topic, hint=hint)
     try:
         return restore_record(kind, printable(table))
     except ValidationError as problem:

@@ -22,6 +22,8 @@ from regard.studies.seed_spread import SeedSpread
 
 OUTCOME_FILE = "outcome.json"
 OUTCOME_SCHEMA = 4
+FORMER_SCHEMAS = (3,)
+"Without groups, looks and divergence: what an earlier version judged is a look too."
 
 
 @dataclass(frozen=True)
@@ -314,7 +316,9 @@ def read_outcome(home: Path) -> Outcome:
             hint="`regard compare STUDY` writes it at the end, and resumes an interrupted study.",
         )
     hint = "Run the study again: finished runs are kept, and the file is rewritten."
-    outcome = read_record(file, Outcome, schema=OUTCOME_SCHEMA, topic="study", hint=hint)
+    outcome = read_record(
+        file, Outcome, schema=OUTCOME_SCHEMA, former=FORMER_SCHEMAS, topic="study", hint=hint
+    )
     outcome.folder = home
     return outcome
 
