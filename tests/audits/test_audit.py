@@ -255,22 +255,6 @@ def test_clean_audit_as_sentence_and_json() -> None:
     assert fields["findings"][0]["check"] == "with padding on the left"
 
 
-def test_mask_that_grows_with_depth_is_not_claimed() -> None:
-    def last_three(t: int) -> Tensor:
-        return torch.ones(t, t).tril().triu(-2).bool()
-
-    report = audit(ToyTransformer(Components(max_length=12)), mask=last_three)
-    assert report.is_clean
-    assert "what a single layer attends to was not" in report.sentence()
-
-    def near(t: int) -> Tensor:
-        return torch.ones(t, t).tril(2).triu(-2).bool()
-
-    report = audit(ToyTransformer(Components(max_length=12)), mask=near)
-    assert report.sentence().startswith("cannot tell: through several layers")
-    assert "the mask near" in report.sentence()
-
-
 def test_default_mask_is_the_models_own() -> None:
     class Bidirectional(ToyTransformer):
         visibility = "bidirectional"

@@ -115,6 +115,15 @@ class ForwardMode:
             ]
         )
 
+    @contextmanager
+    def graph(self, inputs: Tensor, forward: Forward) -> Iterator[Tensor]:
+        """Outputs of another forward in this mode, while gradients can be taken."""
+        with self._state(graph=True) as module:
+            upcast = self.float64 and inputs.dtype in UPCAST
+            yield replace(self, forward=forward)._run(
+                module, inputs.double() if upcast else inputs.clone()
+            )
+
     def _gradients(self, inputs: Tensor, coefficients: Tensor) -> Tensor:
         leaves: list[Tensor] = []
         with self._state(graph=True) as module, _leaves(self.subject, module, leaves, self.float64):

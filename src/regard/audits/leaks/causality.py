@@ -24,6 +24,7 @@ from regard.audits.forward.modes import CACHE, EVALUATION, RESERVED, TRAINING, W
 from regard.audits.forward.precision import why_incomparable
 from regard.audits.leaks.gradient import leaks_by_gradient
 from regard.audits.leaks.hidden import find_hidden_leaks
+from regard.audits.leaks.layers import find_wide_layers
 from regard.audits.leaks.permission import Permission
 from regard.audits.leaks.perturbation import (
     InfluenceByMethod,
@@ -48,8 +49,8 @@ DECISIVE = (EVALUATION, TRAINING, WEIGHTS, CACHE)
 REQUIRED = (EVALUATION, TRAINING)
 "Nor one that does not run in one of these; a model may lack the others."
 SINGLE_LAYERS = (
-    "each layer alone: influence travels through layers, so only pairs that stay forbidden at any "
-    "depth were tested"
+    "each layer alone: influence travels through layers, and no submodule was found that is one "
+    "layer, so only pairs that stay forbidden at any depth were tested"
 )
 SWEEP_LENGTH = 3
 SWEEP_BUDGET = 3e10
@@ -71,8 +72,13 @@ def find_leaks(
     """
     subject = modes[EVALUATION].subject
     shortest = shortest_testable_length(subject, permission, lengths)
+    wide = find_wide_layers(LeakSearch(subject, permission, notes, seed, 0.0), modes[EVALUATION])
+    if wide:
+        return wide
     if shortest is None:
-        if why := why_untestable(subject, permission):
+        if wide is not None:
+            notes.add_checked(f"mask {permission.name}: forbids nothing to several layers")
+        elif why := why_untestable(subject, permission):
             notes.add_doubt(why)
         else:
             notes.add_checked(f"mask {permission.name}: forbids nothing, so nothing can leak")
@@ -83,7 +89,7 @@ def find_leaks(
         notes.add_doubt(f"{EVALUATION}, length {shortest}: {problem}")
         return []
     cost = subject.flops_per_position(outputs.shape[-1])
-    if permission.grows_with_depth(shortest):
+    if wide is None and permission.grows_with_depth(shortest):
         notes.add_unchecked(SINGLE_LAYERS)
     search = LeakSearch(subject, permission, notes, seed, cost)
     if not lengths and permission.only_length is None:

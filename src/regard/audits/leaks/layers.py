@@ -1,0 +1,176 @@
+"""Each layer alone: a window is tested where it is applied, not where several have added up.
+
+Through layers a window grows, so the outputs of a model show less than its mask forbids. Tested
+here are the submodules that mix positions and contain none that does: the gradient of such a
+module's output at i to its own input at j must be zero where the mask forbids j to i. One forward
+pass records inputs and outputs of all submodules; one backward pass for each finds its pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.audits.findings import Leak
+from regard.audits.forward.forward_mode import ForwardError, ForwardMode
+from regard.audits.leaks.search import LeakSearch
+
+LENGTHS = (12, 24, 48, 96, 192, 384)
+"The first of these at which several layers see more than one is tested."
+MAX_QUERIES = 16
+ROUNDING = 1e-12
+"Of relative gradients in float64."
+WHOLE = ""
+"Name of the module itself among its submodules."
+
+Dependences = dict[str, Tensor]
+"Submodule -> gradient sizes (queries, keys)"
+
+
+def find_wide_layers(search: LeakSearch, mode: ForwardMode) -> list[Leak] | None:
+    """What single layers see beyond the mask; None where the layers cannot be told apart."""
+    length = _testable_length(search)
+    if length is None:
+        return None
+    where = f"{mode.name}, length {length}"
+    itself = search.permission.at(length).bool().cpu() | torch.eye(length, dtype=torch.bool)
+    narrow = (~itself).any(dim=1).nonzero().flatten()
+    spaced = torch.linspace(0, len(narrow) - 1, min(MAX_QUERIES, len(narrow), length - 2))
+    queries = narrow[spaced.round().long()]
+    try:
+        sizes, calls = _dependences(search, mode.in_float64(), length, queries)
+    except ForwardError as problem:
+        search.notes.add_unchecked(f"{where}, each layer alone: {problem}")
+        return None
+    mixing = _innermost(sizes)
+    if not mixing:
+        return None
+    together = itself
+    for _ in range(sum(calls.count(name) for name in mixing) - 1):
+        together = (together.float() @ itself.float()) > 0
+    leaks = []
+    for name, one in mixing.items():
+        leaks += _leaks(one, ~itself[queries], queries, f"{where}, layer {name}")
+    if WHOLE in sizes and not leaks:  # what is mixed outside of them
+        forbidden = ~together[queries]
+        leaks = _leaks(sizes[WHOLE], forbidden, queries, f"{where}, all layers together")
+    search.notes.add_checked(f"{where}: {len(mixing)} layers alone, by gradient")
+    return leaks
+
+
+def _leaks(sizes: Tensor, forbidden: Tensor, queries: Tensor, where: str) -> list[Leak]:
+    found = (sizes * forbidden > ROUNDING).nonzero().tolist()
+    return [Leak(int(queries[n]), key, float(sizes[n, key]), "gradient", where) for n, key in found]
+
+
+def _testable_length(search: LeakSearch) -> int | None:
+    only = search.permission.only_length
+    for length in LENGTHS if only is None else (only,):
+        accepted = search.subject.accepts_length(length) and search.permission.covers(length)
+        if accepted and length > 2 and search.permission.grows_with_depth(length):
+            return length
+    return None
+
+
+def _dependences(
+    search: LeakSearch, mode: ForwardMode, length: int, queries: Tensor
+) -> tuple[Dependences, list[str]]:
+    """Relative to the largest gradient of each query; and the submodules in order of their calls.
+
+    Of the module itself the gradients are to its token embeddings.
+    """
+    count = len(queries) + (len(queries) == length)  # (n,t) and (t,n) must differ
+    row = search.base(length)
+    rows = row.expand(count, *row.shape[1:]).contiguous()
+    calls: list[tuple[str, list[Tensor], Tensor]] = []
+
+    def forward(module: Any, inputs: Tensor) -> Any:
+        with _recorded(module, (count, length), calls):
+            return mode.forward(module, inputs)
+
+    sizes: Dependences = {}
+    embedding = search.subject.embedding
+    with mode.graph(rows, forward) as outputs:
+        whole = [output for name, _, output in calls if embedding and name == embedding]
+        if whole:
+            sizes[WHOLE] = _gradient_sizes(whole[:1], outputs, queries, length)
+        for name, inputs, output in calls:
+            if inputs:
+                found = _gradient_sizes(inputs, output, queries, length)
+                sizes[name] = torch.maximum(sizes[name], found) if name in sizes else found
+    return sizes, [name for name, inputs, _ in calls if inputs]
+
+
+def _innermost(sizes: Dependences) -> Dependences:
+    """Those that mix positions and contain no other that does."""
+    mixing = {name: one for name, one in sizes.items() if bool(((one > ROUNDING).sum(1) > 1).any())}
+    return {
+        name: one
+        for name, one in mixing.items()
+        if name != WHOLE and not any(other.startswith(f"{name}.") for other in mixing)
+    }
+
+
+@contextmanager
+def _recorded(
+    module: nn.Module, shape: tuple[int, int], calls: list[tuple[str, list[Tensor], Tensor]]
+) -> Iterator[None]:
+    """Within: every call of a submodule adds its floats by position, made (n,t,…)."""
+    handles = []
+
+    def by_position(values: Any) -> list[Tensor]:
+        tensors = [one for one in values if isinstance(one, Tensor) and one.is_floating_point()]
+        shapes = (shape, shape[::-1])
+        return [one for one in tensors if one.dim() > 2 and tuple(one.shape[:2]) in shapes]
+
+    for name, submodule in module.named_modules():
+        if name == WHOLE:
+            continue
+
+        def before(own: nn.Module, args: Any, named: Any) -> Any:
+            def tracked(one: Any) -> Any:
+                if by_position([one]) and not one.requires_grad:
+                    return one.detach().requires_grad_()
+                return one
+
+            return tuple(map(tracked, args)), {key: tracked(one) for key, one in named.items()}
+
+        def after(own: nn.Module, args: Any, named: Any, output: Any, name: str = name) -> None:
+            outputs = by_position(output if isinstance(output, tuple | list) else [output])
+            inputs = by_position([*args, *named.values()])
+            if outputs and outputs[0].requires_grad:
+                calls.append((name, inputs, outputs[0]))
+
+        handles.append(submodule.register_forward_pre_hook(before, with_kwargs=True))
+        handles.append(submodule.register_forward_hook(after, with_kwargs=True))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _gradient_sizes(inputs: list[Tensor], output: Tensor, queries: Tensor, length: int) -> Tensor:
+    """(n,t): row n's gradient of the output at its query, relative to the row's largest."""
+
+    def rows_first(one: Tensor) -> Tensor:
+        return one if one.shape[1] == length else one.transpose(0, 1)
+
+    own = rows_first(output)[torch.arange(len(queries)), queries].flatten(1)
+    direction = 0.5 + torch.arange(own.shape[1]).to(own).cos().square()
+    gradients = torch.autograd.grad(
+        (own @ direction).sum(), inputs, retain_graph=True, allow_unused=True
+    )
+    sizes = [
+        rows_first(one)[: len(queries)].abs().flatten(2).amax(dim=-1).double().cpu()
+        for one in gradients
+        if one is not None
+    ]
+    if not sizes:
+        return torch.zeros(len(queries), length, dtype=torch.float64)
+    total = torch.stack(sizes).amax(dim=0)
+    return total / total.amax(dim=1, keepdim=True).clamp(min=1e-300)
