@@ -179,8 +179,6 @@ def audit(
     """
     if isinstance(model, str | PathLike):
         model = load(model, user_files=user_files)
-    if isinstance(model, LoadedModel):
-        model = model.model
     permission = None if mask is None else _permission(mask)
     model = auditable(model)
     return audit_model(model, mask=permission, sample=sample, seed=seed, lengths=lengths)

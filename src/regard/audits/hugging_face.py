@@ -18,6 +18,7 @@ from regard.audits.forward.forward_mode import restored_after, seeded
 from regard.audits.subject import Subject, position_outputs
 
 SOURCE_LENGTH = 7
+SPECIAL = ("pad", "bos", "eos", "cls", "sep", "mask", "decoder_start")
 
 
 def is_hugging_face(target: Any) -> bool:
@@ -44,6 +45,7 @@ def hugging_face_subject(model: Any) -> Subject:
         # A decoder may have another embedding: the trial run finds it.
         embedding=names[0] if names and not _is_encoder_decoder(model) else "",
         accepts_padding_mask=padding in arguments,
+        special_ids=_special_ids(config, int(vocabulary or 0)),
         run_with_weights=_run_with_weights if "output_attentions" in arguments or caches else None,
     )
     if not _is_encoder_decoder(model):
@@ -52,6 +54,12 @@ def hugging_face_subject(model: Any) -> Subject:
     if caches and _returns_cache(subject):
         subject = replace(subject, run_cached=_run_cached)
     return subject
+
+
+def _special_ids(config: Any, vocabulary: int) -> tuple[int, ...]:
+    """Those that the config names; none where it names none."""
+    ids = {getattr(config, f"{role}_token_id", None) for role in SPECIAL}
+    return tuple(sorted(i for i in ids if isinstance(i, int) and 0 <= i < vocabulary))
 
 
 def _is_encoder_decoder(model: Any) -> bool:

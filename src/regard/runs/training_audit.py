@@ -68,7 +68,8 @@ def _audit_as_trained(model: Model, loader: BatchLoader) -> Audit:
     """Audit rows of one text and, if packed documents are kept apart, rows of several. With a task
     head, unused parameters are found by its loss on training rows."""
     loss_fn = _loss_on(_small_batches(loader)) if model.task_head is not None else None
-    whole = audit(model_subject(model), mask=model.visibility, loss_fn=loss_fn)
+    subject = replace(model_subject(model), text=_training_text(loader))
+    whole = audit(subject, mask=model.visibility, loss_fn=loss_fn)
     is_packed = model.task_head is None and model.body.keeps_documents_apart
     if not is_packed or whole.verdict != "clean":
         return whole
@@ -77,6 +78,13 @@ def _audit_as_trained(model: Model, loader: BatchLoader) -> Audit:
         return packed
     checked = tuple(f"documents kept apart: {check}" for check in packed.checked)
     return replace(whole, checked=whole.checked + checked, seconds=whole.seconds + packed.seconds)
+
+
+def _training_text(loader: BatchLoader) -> Tensor:
+    """(t,): the ids of the first rows, with the special ids that stand in them."""
+    rows = np.concatenate(loader.plan(0))[:MIN_ROWS]
+    batch = loader.build_batch(rows, epoch=0)
+    return batch.ids[batch.valid][:MAX_POSITIONS]
 
 
 def _small_batches(loader: BatchLoader) -> list[Batch]:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.audits.forward.forward_mode import MAX_VALUES, ForwardMode
 from regard.audits.forward.precision import recheck_in_float64, relative_change
+from regard.audits.leaks.rows import special_ids
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject
 
@@ -197,14 +198,21 @@ def vocabulary_sweep(
     """Pairs of short rows for a leak that depends on one token: (before, after, changed (t,)).
 
     Each position runs through the vocabulary in its own order, so every id occurs once as the input
-    of each position, once as a forbidden input, and once as the replacement of one.
+    of each position, once as a forbidden input, and once as the replacement of one; special ids
+    come first.
     """
     length = len(reachable)
     forbidden = ~reachable
     changed = forbidden[int(forbidden.sum(dim=1).float().argsort()[length // 2])]
-    orders = [torch.randperm(subject.vocabulary, generator=generator) for _ in range(length)]
+    special = torch.tensor(special_ids(subject))
+    orders = [_order(subject.vocabulary, special.roll(n), generator) for n in range(length)]
     before = torch.stack(orders, dim=1)[:rows].to(subject.device)
     return before, _replace(changed[None], subject.draw_other(before, generator), before), changed
+
+
+def _order(vocabulary: int, first: Tensor, generator: torch.Generator) -> Tensor:
+    drawn = torch.randperm(vocabulary, generator=generator)
+    return torch.cat([first, drawn[~torch.isin(drawn, first)]])
 
 
 def leaks_by_vocabulary_sweep(

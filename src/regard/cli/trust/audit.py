@@ -68,7 +68,7 @@ def audit(
     if _is_factory(target):
         model = _call_factory(target)
     else:
-        model = api.load(target, base=base, user_files=user_files or ()).model
+        model = api.load(target, base=base, user_files=user_files or ())
     sample = _sample(model, vocabulary, length) if vocabulary else None
     result = api.audit(model, mask, sample, lengths=[length] if length else None, seed=seed)
     if as_json:

@@ -124,6 +124,11 @@ class Tokenizer:
         table: dict[str, Any] = json.loads(self._engine.to_str())
         return {key: value for key, value in table.items() if key not in ("padding", "truncation")}
 
+    @property
+    def special_ids(self) -> tuple[int, ...]:
+        """Ids of the tokens that have a role."""
+        return tuple(sorted({i for i in self._roles.values() if i is not None}))
+
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, without special tokens."""
         return list(self._engine.encode(text, add_special_tokens=False).ids)

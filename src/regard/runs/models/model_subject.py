@@ -23,11 +23,16 @@ from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.inputs import ModelInputs
 from regard.models.model import Model, TokenModel
 from regard.models.task_models.patch_model import PATCH
+from regard.runs.models.loaded_model import LoadedModel
 
 SOURCE_LENGTH = 7
 "Length of the source sequence in audits; any length would do."
 DOCUMENT_LENGTH = 3
 "Length of each document in the packed rows of an audit."
+
+TEXT = """The model reads a text, the text is short, and then it reads it again. "Again, again?"
+asked one; nobody answered (nobody ever did). One, two, three, three hundred and 33."""
+"Read by a model's own tokenizer, for rows of real text."
 
 BuildInputs = Callable[[Tensor, Tensor | None], ModelInputs]
 "(ids (b,t), valid (b,t) or None) -> the inputs of a model"
@@ -35,6 +40,12 @@ BuildInputs = Callable[[Tensor, Tensor | None], ModelInputs]
 
 def auditable(target: Any) -> Any:
     """A model of regard's as a `Subject`; anything else as it is."""
+    if isinstance(target, LoadedModel):
+        if not isinstance(target.model, Model):
+            return target.model
+        tokenizer, subject = target.tokenizer, model_subject(target.model)
+        text = torch.tensor(tokenizer.encode(TEXT)) % subject.vocabulary
+        return replace(subject, text=text, special_ids=tokenizer.special_ids)
     return model_subject(target) if isinstance(target, Model) else target
 
 
