@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.bleu_and_rouge import SummaryMetric, TranslationMetric
@@ -231,3 +232,21 @@ def estimate_of(low, high, *, n=MIN_ITEMS):
 def test_difference_verdict(difference, higher, lower):
     assert difference_verdict(difference, higher_is_better=True) == higher
     assert difference_verdict(difference, higher_is_better=False) == lower
+
+
+def test_difference_over_groups_is_not_narrower_than_the_t_interval_of_group_means():
+    correct = np.array([6, *[4] * 18, 0])  # of ten in each of twenty groups
+    ours, theirs = (
+        [
+            {"item": item, "truth": "yes", "predicted": answer, "group": item // 10}
+            for item, answer in enumerate(
+                "yes" if number < right else "no" for right in rights for number in range(10)
+            )
+        ]
+        for rights in (correct, np.full(20, 4))
+    )
+    found = paired_difference(LABELS, "accuracy", ours, theirs, split=SPLIT)
+    expected = stats.ttest_1samp(correct / 10 - 0.4, 0.0).confidence_interval(0.95)
+    assert found.groups == 20
+    assert found.low <= expected.low + 1e-9
+    assert found.high >= expected.high - 1e-9

@@ -6,7 +6,8 @@ from scipy import stats
 
 from regard.core.errors import UserError
 from regard.evaluation.statistics import intervals
-from regard.evaluation.statistics.intervals import Bootstrap, wilson, wilson_by_group
+from regard.evaluation.statistics.intervals import Bootstrap, at_least_t, wilson, wilson_by_group
+from regard.evaluation.statistics.item_groups import sum_by_group
 
 
 def ratio(table):
@@ -148,6 +149,28 @@ class TestGroups:
         assert proportion_coverage(simulation, studies=200) >= lowest
         assert mean_coverage(simulation, studies=200) >= lowest
         assert proportion_coverage(simulation, studies=200, by_group=False) < 0.9
+
+    def test_rare_differences_between_groups_are_not_judged_by_percentiles_alone(self):
+        """Two equal methods, nearly right or wrong in whole groups, so that few groups differ."""
+        simulation = GroupedSimulation(
+            seeds=1, size=100, correlation=0.9, accuracy=0.95, is_right_or_wrong=True
+        )
+        generator, found = np.random.default_rng(1), np.zeros(2)
+        for _ in range(300):
+            groups = simulation.draw_groups(generator)
+            a, b = (simulation.draw_scores(generator, groups)[0] for _ in range(2))
+            table = sum_by_group(np.stack([a - b, np.ones_like(a)]), groups)
+            [percentiles] = Bootstrap(resamples=300).intervals(table, ratio, effective_groups=20.0)
+            others = table.sum(axis=1, keepdims=True) - table
+            careful = at_least_t(
+                percentiles,
+                float((a - b).mean()),
+                others[0] / others[1],
+                effective_groups=20.0,
+                confidence=0.95,
+            )
+            found += [not low <= 0 <= high for low, high in (percentiles, careful)]
+        assert found[1] / 300 <= 0.06 < found[0] / 300
 
 
 def test_wilson_narrows_with_n():

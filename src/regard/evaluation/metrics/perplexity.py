@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.core.errors import DivergenceError, UserError
 from regard.evaluation.statistics.estimate import Estimate
-from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics
+from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics, at_least_t
 from regard.evaluation.statistics.item_groups import (
     GroupNumbers,
     count_groups,
@@ -148,11 +148,20 @@ class Perplexity:
             )
         statistics = np.stack([model.nll, baseline.nll, model.tokens]).astype(np.float64)
         [value] = _difference(statistics)
-        [interval] = self.bootstrap.intervals(
+        units, equal_groups = (
             sum_by_group(statistics, model.groups),
-            _difference,
-            effective_groups=effective_groups(model.groups),
+            effective_groups(model.groups),
         )
+        [interval] = self.bootstrap.intervals(units, _difference, effective_groups=equal_groups)
+        if equal_groups is not None:
+            others = units.sum(axis=1, keepdims=True) - units
+            interval = at_least_t(
+                interval,
+                float(value),
+                _difference(others[..., None])[0],
+                effective_groups=equal_groups,
+                confidence=self.bootstrap.confidence,
+            )
         return self._estimate(
             "perplexity_difference", "token", value=value, interval=interval, table=model
         )

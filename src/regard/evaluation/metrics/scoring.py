@@ -1,8 +1,8 @@
 """Estimates of a metric: scores of a table of items, and paired differences of two tables.
 
 Proportions of items have Wilson's interval; every other score is bootstrapped over items, and
-smoothed where few items of a class decide it (`statistics/smoothing.py`). Items of
-a group (their field `group`) are not independent: intervals are then over groups.
+smoothed where few items of a class decide it (`statistics/smoothing.py`). Items of a group (their
+field `group`) are not independent: intervals are then over groups.
 
 Shapes: c statistics, n items.
 """
@@ -17,7 +17,12 @@ import numpy as np
 from regard.core.errors import UserError
 from regard.evaluation.metrics.metric import Metric, Row, row_groups
 from regard.evaluation.statistics.estimate import Estimate
-from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics, wilson_by_group
+from regard.evaluation.statistics.intervals import (
+    Bootstrap,
+    ItemStatistics,
+    at_least_t,
+    wilson_by_group,
+)
 from regard.evaluation.statistics.item_groups import (
     GroupNumbers,
     count_groups,
@@ -113,11 +118,22 @@ def paired_difference(
     def difference(sums: Values) -> Values:
         return np.asarray(score_function(sums[:width]) - score_function(sums[width:]))
 
+    value = float(difference(stacked.sum(axis=1)))
+    interval = _interval(stacked, groups, difference, bootstrap)
+    if (equal_groups := effective_groups(groups)) is not None:
+        units = sum_by_group(stacked, groups)
+        interval = at_least_t(
+            interval,
+            value,
+            difference(units.sum(axis=1, keepdims=True) - units),
+            effective_groups=equal_groups,
+            confidence=bootstrap.confidence,
+        )
     facts = {"metric": metric.kind, "split": split} | metric.facts(score_name, ours)
     return Estimate.over_items(
         f"{score_name}_difference",
-        float(difference(stacked.sum(axis=1))),
-        _interval(stacked, groups, difference, bootstrap),
+        value,
+        interval,
         n=stacked.shape[1],
         items=metric.items,
         groups=count_groups(groups),

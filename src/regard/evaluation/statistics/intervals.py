@@ -100,6 +100,25 @@ class Bootstrap:
         return [(float(low), float(high)) for low, high in zip(lows, highs, strict=True)]
 
 
+def at_least_t(
+    interval: tuple[float, float] | None,
+    value: float,
+    left_out: NDArray[np.float64],
+    *,
+    effective_groups: float,
+    confidence: float,
+) -> tuple[float, float] | None:
+    """The interval of a difference, not narrower than that of t over groups left out in turn (g).
+
+    Where few groups differ, resamples without them make percentiles too narrow: in groups that are
+    right or wrong almost as a whole, 95 % of them right, 9 % of equal methods would differ."""
+    if interval is None or not np.isfinite(left_out).all():
+        return interval
+    se = np.sqrt((len(left_out) - 1) * left_out.var())
+    half = float(_t_quantile(confidence, effective_groups - 1) * se)
+    return min(interval[0], value - half), max(interval[1], value + half)
+
+
 def wilson_by_group(
     is_success: NDArray[np.bool_], groups: GroupNumbers | None, *, confidence: float = 0.95
 ) -> tuple[float, float]:
