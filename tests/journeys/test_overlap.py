@@ -260,3 +260,25 @@ def test_corpus_stats_say_what_overlaps(workspace: Workspace) -> None:
     counted = json.loads(workspace.run(*command, "--json"))
     assert counted["overlap"]["test"] == {**counted["overlap"]["dev"], "items": 150, "exact": 75}
     assert "75 of 150 in test" in workspace.invoke(*command).stderr
+
+
+def test_documents_of_a_corpus_are_items_too(shared_workspace: Workspace) -> None:
+    """Short generated sentences repeat each other."""
+    table = results(shared_workspace, "tiny")
+    assert {one["split"] for one in table["contamination"]} == {"dev", "test"}
+    for one in table["contamination"]:
+        assert one["unit"] == "documents"
+        items = shared_workspace.folder / "runs" / "tiny" / "items" / f"{one['split']}.jsonl"
+        kinds = [json.loads(line)["overlap"] for line in items.read_text().splitlines()]
+        assert len(kinds) == one["n"]
+        assert len(kinds) - kinds.count(None) == one["overlapping"] > 0
+        clean = {row["n"] for row in table["estimates"] if row["split"] == one["split"]}
+        assert clean == {kinds.count(None)}
+
+
+def test_documents_are_dropped_from_training(workspace: Workspace) -> None:
+    workspace.recipe(data__drop_overlap=True)
+    said = workspace.invoke("validate", "tiny.toml")
+    assert said.exit_code == 0, said.stderr
+    assert "(data.drop_overlap)" in said.stderr
+    assert "stand in training" not in said.stderr
