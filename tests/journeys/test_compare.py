@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -78,6 +79,25 @@ def test_verdicts_on_an_equal_a_worse_and_a_leaking_variant(
     assert page.index("sees the future") < page.index("is better than untrained")
     assert (workspace.folder / "runs" / "study" / "report.md").is_file()
     assert (workspace.folder / "runs" / "study" / "tables.tex").is_file()
+    check_judge_agrees(workspace, ("one", "other", "untrained"), verdicts)
+
+
+def check_judge_agrees(
+    workspace: Workspace, variants: Sequence[str], verdicts: dict[str, Any]
+) -> None:
+    """`regard judge` says the same of the items alone."""
+    files = [
+        f"{variant}=runs/study/{variant}/seed-{seed}/items/dev.jsonl"
+        for variant in variants
+        for seed in range(3)
+    ]
+    judged = json.loads(workspace.run("judge", *files, "--metric", "perplexity", "--json"))
+    for verdict in judged["verdicts"]:
+        expected = verdicts[verdict["variant"]]
+        for key in ("sentence", "better", "n", "seeds"):
+            assert verdict[key] == expected[key]
+        for key in ("value", "low", "high", "per_seed"):
+            assert verdict[key] == pytest.approx(expected[key])
 
 
 @pytest.mark.usefixtures("in_process_trainings")

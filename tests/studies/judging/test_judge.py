@@ -70,7 +70,10 @@ def test_the_order_of_rows_and_the_spelling_of_ids_change_nothing():
     other = regard.judge(
         {
             "weak": columns(WEAK),
-            "strong": {"id": [f"{i}" for i in shuffled], "correct": STRONG[shuffled]},
+            "strong": {
+                "id": [f"{i}" if i % 2 else float(i) for i in shuffled],
+                "correct": STRONG[shuffled],
+            },
         },
         metric="accuracy",
     )
@@ -111,6 +114,25 @@ def test_constant_predictions_are_not_ranked():
     assert len(outcome.collapsed) == 1
     assert "62.0 %" in outcome.collapsed[0]
     assert "COLLAPSED" in outcome._repr_html_()
+
+
+def test_items_that_stand_in_training_are_left_out():
+    overlap = ["exact"] * 30 + ["near"] * 20 + [None] * 150
+    results = {
+        "a": columns(WEAK, overlap=overlap),
+        "b": columns(np.where(np.arange(200) < 50, 1.0, STRONG)),
+    }
+    outcome = regard.judge(results, metric="accuracy")
+    [verdict], [one] = outcome.verdicts, outcome.contamination
+    assert verdict.n == 150
+    assert verdict.value == pytest.approx(STRONG[50:].mean() - WEAK[50:].mean())
+    assert (one.overlap.n, one.overlap.overlapping, one.overlap.exact) == (200, 50, 30)
+    assert one.estimates["a"].value == pytest.approx(WEAK.mean())
+    results["a"]["overlap"] = np.linspace(0, 1, 200)  # of another tool
+    assert regard.judge(results, metric="accuracy").contamination == []
+    results["a"]["overlap"] = ["exact"] * 200
+    with pytest.raises(UserError, match="all 200 items"):
+        regard.judge(results, metric="accuracy")
 
 
 def test_columns_may_be_called_differently_in_each_file():

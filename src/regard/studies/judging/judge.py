@@ -20,6 +20,7 @@ from regard.evaluation.statistics.item_groups import GroupNumbers, count_groups,
 from regard.evaluation.statistics.seed_tables import SeedTables, Values
 from regard.evaluation.statistics.significance import holm, method_difference
 from regard.runs.items import hash_facts
+from regard.runs.results import ContaminationRecord
 from regard.studies.collect import verdict_outcome, why_not_ranked
 from regard.studies.judging.columns import (
     SAME_DOCUMENT,
@@ -35,6 +36,7 @@ from regard.studies.outcome import (
     Outcome,
     ResultSource,
     RunOutcome,
+    StudyContamination,
     VariantOutcome,
     VerdictOutcome,
 )
@@ -43,6 +45,9 @@ from regard.studies.seed_spread import seed_spread
 NOTABLE_RATIO = 1.2
 "Of standard errors, from which groups that were not declared are said."
 MAX_PROPOSED = 3
+OVERLAP = "overlap"
+"The column in which regard's own items say how they stand in training."
+OVERLAP_KINDS = ("exact", "near")
 COLLAPSED = "predicts one class for every row"
 DEFAULT_SPLIT = "test"
 "What items are called in labels if their files do not say what was evaluated."
@@ -79,6 +84,10 @@ class _Row:
 
     def value(self, column: str) -> Any:
         return self.table.columns[column][self.row]
+
+    @property
+    def overlap(self) -> Any:
+        return self.value(OVERLAP) if OVERLAP in self.table.columns else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +151,7 @@ def judge_tables(
             variants[0].items, variant.items, columns, names=_titles(variants[0], variant)
         )
     score_key = f"{_split(tables)}.{metric.name}"
+    variants, contamination = _leave_out_overlap(variants, score_key, columns, metric)
     measured = {one.name: _seed_tables(one, _split(tables), columns) for one in variants}
     collapsed = {one.name: how for one in variants if (how := _collapse(one, metric))}
     others = [name for name in names if name != reference]
@@ -197,6 +207,7 @@ def judge_tables(
         ],
         command=command,
         collapsed=[why_not_ranked(one) for one in outcomes if one.collapsed],
+        contamination=contamination,
         sources=sources,
         lower_is_better=metric.lower_is_better,
     )
@@ -376,6 +387,52 @@ def _check_same_items(
                     row=another.row,
                     hint="These are not the same items: pair them by another column with --id.",
                 )
+
+
+def _leave_out_overlap(
+    variants: list[_Variant], score_key: str, columns: _Columns, metric: ItemMetric
+) -> tuple[list[_Variant], list[StudyContamination]]:
+    """The clean items, if files say with regard's own words which ones stand in training: an item
+    that any variant was trained on is left out of all."""
+    kinds: dict[str, str] = {}
+    for rows in (rows for one in variants for rows in one.seeds.values()):
+        marked = {key: row.overlap for key, row in rows.items() if not is_missing(row.overlap)}
+        if not set(map(str, marked.values())) <= set(OVERLAP_KINDS):
+            return variants, []  # a column of another tool, with another meaning
+        kinds |= {key: min(kind, kinds.get(key, kind)) for key, kind in marked.items()}
+    if not kinds:
+        return variants, []
+    split, n = score_key.partition(".")[0], len(variants[0].items)
+    record = ContaminationRecord(
+        split=split,
+        unit="items",
+        n=n,
+        overlapping=len(kinds),
+        exact=sum(kind == "exact" for kind in kinds.values()),
+    )
+    if not record.clean:
+        raise UserError(
+            f"all {n:,} items stand in training (column overlap), so nothing can be judged",
+            topic="judge",
+            hint="Evaluate on items that no variant was trained on.",
+        )
+    estimates = {
+        one.name: seed_spread(
+            _seed_tables(one, split, columns), metric.score_function, bounds=metric.bounds
+        )
+        for one in variants
+    }
+    clean = [
+        _Variant(
+            one.name,
+            {
+                seed: {key: row for key, row in rows.items() if key not in kinds}
+                for seed, rows in one.seeds.items()
+            },
+        )
+        for one in variants
+    ]
+    return clean, [StudyContamination(record, estimates)]
 
 
 def _titles(a: _Variant, b: _Variant) -> tuple[str, str]:
