@@ -232,6 +232,18 @@ def test_report_of_an_unfinished_run(make_run):
     assert says(page.words, "at step 100, so far", "365.0", "n = 200")
 
 
+def test_report_begins_with_a_divergence(make_run):
+    stopped = {"event": "divergence", "step": 3, "text": "the loss is not finite at step 3"}
+    page = page_of(make_run(events=[json.dumps(stopped)], finished=False))
+    assert says(page.words, "DIVERGED", "not finite at step 3", "not finished")
+    rising = [
+        json.dumps({"event": "step", "step": n, "loss": 3.0 if 3 < n < 60 else 8.0})
+        for n in range(1, 101)
+    ]
+    assert says(page_of(make_run(events=rising)).words, "DIVERGED", "8.00 at the end", "118.4")
+    assert "DIVERGED" not in page_of(make_run()).words
+
+
 def test_report_of_a_run_without_events(make_run):
     page = page_of(make_run(finished=False, events=[]))
     assert "No evaluation yet." in page.words

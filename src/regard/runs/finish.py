@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from regard.core.files import folder_with_manifest, write_text
 from regard.core.process.peak_memory import peak_memory_bytes
+from regard.runs.archive.read_run import read_run
 from regard.runs.experiment import Experiment
 from regard.runs.items import write_items
 from regard.runs.models.adapter_files import save_adapter
@@ -39,6 +40,8 @@ def finish(experiment: Experiment, run: Run, fit_result: FitResult, observer: Ob
             + (f" and training stopped early at {state.step:,}" if stopped_early else "")
             + ". Dev chose them, so judge by test."
         )
+    if diverged := read_run(run.folder).events.diverged:
+        remarks.append(f"DIVERGED: {diverged}; the scores are those of a failed training")
     model.eval()
     remarks += prepared.tune(model, device=device)
     with folder_with_manifest(run.final) as temporary:

@@ -10,7 +10,6 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.data.splits import SPLITS
-from regard.evaluation.health.divergence import loss_rise
 from regard.evaluation.metrics.metric import Metric, Row, build_metric, row_groups
 from regard.evaluation.statistics.item_groups import GroupNumbers
 from regard.evaluation.statistics.seed_tables import SeedTables, Values
@@ -83,7 +82,7 @@ def _statistics(metric: Metric, rows: Sequence[Row], folder: Path, split: str) -
 def describe_divergence(result: JobResult, run: CompletedRun | None) -> str:
     """How the training of a job diverged, in words; empty if it did not, or never began."""
     if run is not None:
-        return loss_rise([step.loss for step in run.record.events.steps])
+        return run.record.events.diverged
     try:
         divergence = read_run(result.job.folder).events.divergence
     except UserError:  # no such run, or damaged

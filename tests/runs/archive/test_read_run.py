@@ -41,6 +41,15 @@ def test_everything_written_is_read(make_run):
     assert run.results.corpus.splits["dev"].documents == 2104
 
 
+def test_a_training_that_diverged_says_how(make_run):
+    rising = [step(at, 9.0 if at < 4 else 3.0 if at < 60 else 8.0) for at in range(1, 101)]
+    assert read_run(make_run()).events.diverged == ""
+    assert "8.00" in read_run(make_run(events=rising)).events.diverged
+    stopped = json.dumps({"event": "divergence", "step": 3, "text": "not finite at step 3"})
+    run = read_run(make_run(events=[step(1, 9.0), step(2, 8.0), stopped], finished=False))
+    assert run.events.diverged == "not finite at step 3"
+
+
 def test_comparisons_are_read_as_written(make_run):
     comparisons = read_run(make_run(model=100.0, kneser_ney=90.0)).results.comparisons
     assert [(c.split, c.against, c.verdict) for c in comparisons] == [

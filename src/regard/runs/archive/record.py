@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from regard.evaluation.health.divergence import loss_rise
 from regard.runs.results import ResultsRecord
 from regard.training.events import (
     DivergenceEvent,
@@ -28,6 +29,13 @@ class Events:
     divergence: DivergenceEvent | None = None
     "Where the training stopped because it diverged."
     unreadable_lines: int = 0
+
+    @property
+    def diverged(self) -> str:
+        """How the training diverged, in words; empty if it did not."""
+        if self.divergence is not None:
+            return self.divergence.text
+        return loss_rise([step.loss for step in self.steps])
 
     @property
     def last_step(self) -> int:
