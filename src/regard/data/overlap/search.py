@@ -33,7 +33,7 @@ LONG = 64
 "Words from which on a sequence needs a larger signature."
 BATCH_CHARACTERS = 1 << 20
 BATCH_ROWS = 1 << 12
-LOOKED_UP = (1 << 14, 512)
+LOOKED_UP = (1 << 12, 512)
 "Held-out texts that a training row may look at: of the first rows, and of later ones."
 LOOKED_UP_IN_ALL = 1 << 27
 "From how many on the limit falls, so that time stays proportional to the rows."
