@@ -58,8 +58,9 @@ def judge(
 ) -> None:
     """Compare results of other tools, item by item, with the verdicts of a study.
 
-    Reads JSON lines, CSV, TSV and Parquet. Columns that are not named are found by their usual
-    names, and the remarks say which."""
+    Reads JSON lines, CSV, TSV, Parquet, arrays (.npz), samples of lm-evaluation-harness and logs of
+    inspect-ai. Columns that are not named are found by their usual names, and the remarks say
+    which."""
     from regard.api.judging import judge_files
     from regard.cli.studies.verdict_table import print_outcome
     from regard.studies.judging.judge import Question
