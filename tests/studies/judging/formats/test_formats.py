@@ -3,6 +3,7 @@ Trainer of transformers 5.22; the expected scores are those that each tool repor
 
 import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +125,8 @@ def test_tables_of_every_format_are_the_same(tmp_path):
         ("list.json", [1, 2], ("no rows",)),
         ("ragged.json", {"predictions": [1, 2], "label_ids": [1]}, ("predictions has 2",)),
         ("tokens.json", {"predictions": [[[1, 2]], [[3, 4]]]}, ("(2, 1, 2)",)),
+        ("deep.json", b"[" * 100_000, ("not valid JSON",)),
+        ("samples.json", {"eval": [], "samples": [1]}, ("eval has 0",)),
         ("bad.npz", b"no zip", ("bad.npz", "np.savez")),
         ("bad.eval", b"no zip", ("bad.eval", "inspect")),
     ],
@@ -148,6 +151,15 @@ def test_a_damaged_archive_is_noticed(tmp_path):
     (tmp_path / "log.eval").write_bytes(content)
     with pytest.raises(UserError, match="damaged"):
         read_item_file(tmp_path / "log.eval")
+
+
+def test_an_archive_of_other_content_is_no_log(tmp_path):
+    for header in ("[]", '{"eval": {}}'):
+        with zipfile.ZipFile(tmp_path / "log.eval", "w") as archive:
+            archive.writestr("header.json", header)
+            archive.writestr("samples/a.json", "[1]")
+        with pytest.raises(UserError, match="not a log"):
+            read_item_file(tmp_path / "log.eval")
 
 
 def test_a_folder_of_several_logs_is_asked_about(tmp_path):

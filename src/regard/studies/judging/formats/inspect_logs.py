@@ -37,11 +37,13 @@ def read_eval_log(path: Path) -> ItemTable:
             names = sorted(name for name in members if SAMPLE.fullmatch(name))
             start = next(one for one in ("header.json", "_journal/start.json") if one in members)
             header = json.loads(_read(archive, file, members[start]))
+            if not isinstance(header, dict) or not isinstance(header.get("eval"), dict):
+                raise ValueError("it does not say what was evaluated")
             samples = (
                 (name.removeprefix("samples/"), json.loads(_read(archive, file, members[name])))
                 for name in names
             )
-            return samples_table(path, header.get("eval", {}), samples)
+            return samples_table(path, header["eval"], samples)
     except FileNotFoundError:
         hint = "Check the path; relative paths start in the current folder."
         raise UserError(
@@ -65,8 +67,9 @@ def samples_table(
 
     def rows() -> Iterator[tuple[str, dict[str, Any]]]:
         for at, sample in samples:
+            row = _row(sample)
             scorers.update(dict.fromkeys(sample.get("scores") or ()))
-            yield at, _row(sample)
+            yield at, row
 
     table = ItemTable.of_rows(rows(), name=path.stem, source=str(path))
     return replace(
@@ -79,7 +82,9 @@ def samples_table(
     )
 
 
-def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
+def _row(sample: Any) -> dict[str, Any]:
+    if not isinstance(sample, Mapping):
+        raise ValueError("a sample is no object")
     scores = {
         name: _value(score.get("value") if isinstance(score, Mapping) else score)
         for name, score in (sample.get("scores") or {}).items()
@@ -110,6 +115,13 @@ def _read(archive: zipfile.ZipFile, file: Any, member: zipfile.ZipInfo) -> bytes
     if zlib.crc32(content) != member.CRC:
         raise zipfile.BadZipFile(f"{member.filename} does not match its checksum")
     return content
+
+
+def is_log(document: Mapping[str, Any]) -> bool:
+    """Whether a document says what was evaluated, and has samples."""
+    evaluation, samples = document.get("eval"), document.get("samples")
+    is_list = isinstance(samples, list) and all(isinstance(one, Mapping) for one in samples)
+    return isinstance(evaluation, Mapping) and is_list
 
 
 def samples_of(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

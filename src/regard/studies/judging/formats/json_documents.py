@@ -10,7 +10,7 @@ from typing import Any
 from regard.core.errors import UserError
 from regard.core.toml import flatten
 from regard.studies.judging.formats.arrays import arrays_table
-from regard.studies.judging.formats.inspect_logs import samples_of, samples_table
+from regard.studies.judging.formats.inspect_logs import is_log, samples_of, samples_table
 from regard.studies.judging.formats.rows import read_rows
 from regard.studies.judging.item_table import ItemTable
 
@@ -18,7 +18,7 @@ from regard.studies.judging.item_table import ItemTable
 def read_json_document(path: Path) -> ItemTable:
     try:
         document = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return read_rows(path)
     if isinstance(document, list) and all(isinstance(row, Mapping) for row in document):
         rows = ((f"row {number:,}", flatten(row)) for number, row in enumerate(document, 1))
@@ -29,7 +29,7 @@ def read_json_document(path: Path) -> ItemTable:
 
 
 def _of_object(path: Path, document: Mapping[str, Any]) -> ItemTable:
-    if isinstance(document.get("samples"), list) and "eval" in document:
+    if is_log(document):
         return samples_table(path, document["eval"], samples_of(document))
     if "eval" in document and "status" in document:
         raise _no_items(path, "a log of inspect-ai without samples")
