@@ -16,9 +16,9 @@ from math import exp, hypot, inf, isinf
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
 
 from regard.evaluation.formatting import in_groups, sample_size
+from regard.evaluation.statistics.intervals import t_quantile
 from regard.evaluation.statistics.item_groups import (
     MIN_GROUPS,
     GroupNumbers,
@@ -97,7 +97,7 @@ class LossGap:
     @property
     def interval(self) -> tuple[float, float]:
         units = min(self.train.effective_groups, self.dev.effective_groups)
-        quantile = Z_95 if isinf(units) else float(stdtrit(max(1.0, units - 1), 0.975))
+        quantile = Z_95 if isinf(units) else t_quantile(units - 1)
         half = quantile * hypot(self.train.error, self.dev.error)
         return self.value - half, self.value + half
 

@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtrit
 
 from regard.core.errors import UserError
 from regard.evaluation.statistics.item_groups import MIN_GROUPS, GroupNumbers, effective_count
@@ -95,7 +95,8 @@ class Bootstrap:
         tail = (1 - self.confidence) / 2
         if effective_groups is not None:
             widening = np.sqrt(effective_groups / max(effective_groups - 1, 0.5))
-            tail = float(ndtr(-widening * _t_quantile(self.confidence, effective_groups - 1)))
+            quantile = t_quantile(effective_groups - 1, confidence=self.confidence)
+            tail = NormalDist().cdf(-float(widening) * quantile)
         lows, highs = np.quantile(np.concatenate(values, axis=-1), [tail, 1 - tail], axis=-1)
         return [(float(low), float(high)) for low, high in zip(lows, highs, strict=True)]
 
@@ -115,7 +116,7 @@ def at_least_t(
     if interval is None or not np.isfinite(left_out).all():
         return interval
     se = np.sqrt((len(left_out) - 1) * left_out.var())
-    half = float(_t_quantile(confidence, effective_groups - 1) * se)
+    half = t_quantile(effective_groups - 1, confidence=confidence) * se
     return min(interval[0], value - half), max(interval[1], value + half)
 
 
@@ -130,19 +131,22 @@ def wilson_by_group(
     in_group = np.bincount(groups, weights=is_success).astype(np.float64)
     sizes = np.bincount(groups).astype(np.float64)
     equal_groups = effective_count(sizes)
-    at_worst = _score_interval(p, equal_groups, _t_quantile(confidence, equal_groups - 1))
+    at_worst = _score_interval(p, equal_groups, t_quantile(equal_groups - 1, confidence=confidence))
     if successes in (0, n) or len(sizes) < 2:
         return at_worst
     left_out = (successes - in_group) / (n - sizes)
     variance = (len(sizes) - 1) * float(left_out.var())
     effective_n = min(n, p * (1 - p) / variance) if variance > 0 else n
     rarer = in_group if 2 * successes <= n else sizes - in_group
-    quantile = _t_quantile(confidence, effective_count(rarer) - 1)
+    quantile = t_quantile(effective_count(rarer) - 1, confidence=confidence)
     low, high = _score_interval(p, effective_n, quantile)
     return max(low, at_worst[0]), min(high, at_worst[1])
 
 
-def _t_quantile(confidence: float, degrees_of_freedom: float) -> float:
+def t_quantile(degrees_of_freedom: float, *, confidence: float = 0.95) -> float:
+    """How many standard errors the interval reaches to each side; at least 1 degree of freedom."""
+    from scipy.special import stdtrit  # `import regard.api` loads no scipy
+
     return float(stdtrit(max(1.0, degrees_of_freedom), (1 + confidence) / 2))
 
 
