@@ -58,7 +58,8 @@ class TestSkewness:
 
 
 class TestSignFlips:
-    @given(VALUES)
+    # Sums of values of very different size are equal in one order and not in another.
+    @given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=10))
     def test_equals_scipys_exact_permutation_test(self, values):
         found = stats.permutation_test(
             (values,),
