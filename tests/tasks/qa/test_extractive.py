@@ -342,8 +342,8 @@ def test_training_learns_to_find_answers_and_to_abstain(
     results = run.results()
     scores = {(row.of, row.metric): row.value for row in results.estimates if row.split == "test"}
     assert scores["model", "f1"] > scores["always no answer", "f1"] + 0.3
-    assert scores["model", "f1_answerable"] > 0.6
-    assert any("60 questions of dev" in remark for remark in results.remarks)
+    assert scores["model", "f1_answerable"] > 0.5  # on passages that are near none in training
+    assert any("questions of dev" in remark for remark in results.remarks)
     verdicts = {row.split: row.verdict for row in results.comparisons}
     assert verdicts == {"dev": BaselineVerdict.TUNED, "test": "better than"}
     loaded = regard.load(run.folder)

@@ -1,6 +1,7 @@
 """Retrieval: training, result rows, queries and judgements, collections and exact search."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,17 @@ from regard.tasks.retrieval.query_rows import graded_documents, join_rows
 from regard.tasks.retrieval.retrieval import Retrieval, text_id
 from regard.tasks.retrieval.vector_search import log_denominators, search
 
-TOPICS = [(f"a{one} a{two}", f"b{one} b{two}") for one in range(12) for two in range(one)]
+
+def word(side: str, number: int) -> str:
+    """Unlike every other word, so that no query is near another."""
+    return side + sha256(f"{side}{number}".encode()).hexdigest()[:7]
+
+
+TOPICS = [
+    (f"{word('a', one)} {word('a', two)}", f"{word('b', one)} {word('b', two)}")
+    for one in range(12)
+    for two in range(one)
+]
 """Synthetic queries and their documents, which share no word: the model has to learn which a
 belongs to which b."""
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeVar
 
 from regard.core.errors import UserError
@@ -18,7 +19,9 @@ from regard.core.json_records import read_record, write_record
 from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import SPLITS, Split
 from regard.data.overlap.agreement import LabelAgreement, label_agreement
+from regard.data.overlap.labels import MAX_LABELS
 from regard.data.overlap.search import Overlap, find_overlaps
+from regard.data.overlap.similarity import MIN_SIMILARITY, text_similarity
 from regard.data.record_corpus import Record
 from regard.data.statistics import SplitOverlap
 from regard.data.token_cache import cache_home
@@ -28,7 +31,9 @@ from regard.tasks import Task
 
 Row = TypeVar("Row")
 
-OVERLAP_SCHEMA = 3
+OVERLAP_SCHEMA = 4
+MIN_ROWS_OF_LABEL = 5
+"Mean rows of a target from which on targets are labels."
 HELD_OUT: tuple[Split, ...] = SPLITS[1:]
 
 
@@ -60,8 +65,22 @@ class RowItems(SplitItems):
         }
 
     def is_same(self, split: Split, found: Overlap) -> bool:
+        if found.kind == "exact":
+            return True
         item, row = self.records[split][found.item], self.records["train"][found.row]
-        return found.kind == "exact" or self.task.is_near(item, row)
+        target, other = self.targets[split][found.item], self.targets["train"][found.row]
+        # One of few labels says nothing of the rest of its row; another answer, that it is another.
+        if target is not None and other is not None and not self.has_labels:
+            same_target = target == other or text_similarity(target, other) >= MIN_SIMILARITY
+        else:
+            same_target = True
+        return same_target and self.task.is_near(item, row)
+
+    @cached_property
+    def has_labels(self) -> bool:
+        """Whether the targets are labels of classes, rather than texts."""
+        targets = self.targets["train"]
+        return len(set(targets)) <= min(MAX_LABELS, len(targets) / MIN_ROWS_OF_LABEL)
 
     def agreement(self, split: Split, found: Sequence[Overlap]) -> LabelAgreement:
         labelled = [one for one in found if self.targets[split][one.item] is not None]

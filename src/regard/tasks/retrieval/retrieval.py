@@ -145,6 +145,10 @@ class Retrieval(Task):
     def input_texts(self, record: Record) -> list[str]:
         return [record["query"]]
 
+    def target_text(self, record: Record) -> str | None:
+        # Rows that files judge have no document of their own.
+        return "\0".join(text for _, text in self.relevant_documents(record)) or None
+
     def relevance_grades(self, record: Record) -> Grades | None:
         """Grades of a row's documents, by document id; None where the row has no judgement."""
         if graded := graded_documents(record):
