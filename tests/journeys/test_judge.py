@@ -116,6 +116,7 @@ BROKEN = {
     "cut.jsonl": json_lines(STRONG)[:-9],
     "none.jsonl": "",
     "notes.md": "Results: very good.\n",
+    "double.csv": "id,correct,correct\n1,1,0\n",
     "nameless.jsonl": json_lines([{"id": row["id"], "value": 0.5} for row in STRONG]),
 }
 
@@ -128,6 +129,7 @@ BROKEN = {
         (["percent.jsonl"], ("percent.jsonl, line 1", "87.5", "Divide by 100")),
         (["gap.jsonl"], ("gap.jsonl, line 3", "correct")),
         (["cut.jsonl"], ("cut.jsonl, line 120", "JSON")),
+        (["double.csv"], ("double.csv", "2 columns", "correct")),
         (["none.jsonl"], ("none.jsonl", "no items")),
         (["notes.md"], ("notes.md", "CSV")),
         (["absent.jsonl"], ("absent.jsonl", "no such file")),

@@ -6,6 +6,7 @@ lm-evaluation-harness writes with --log_samples are JSON lines of its own column
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -14,7 +15,8 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.core.toml import flatten
-from regard.data.readers.formats import read_records
+from regard.data.readers.formats import file_format, read_records
+from regard.data.readers.lines import read_lines
 from regard.data.readers.records import DropCounts, ReadOptions
 from regard.studies.judging.item_table import LM_EVAL, ItemTable
 
@@ -65,6 +67,7 @@ def _chain(first: Row, rest: Iterator[Row]) -> Iterator[Row]:
 
 def _records(path: Path) -> Iterator[Row]:
     try:
+        _check_header(path)
         for record in read_records(path, ReadOptions(columns=None), DropCounts()):
             yield record.at.removeprefix(f"{path}, "), record
     except UserError as problem:
@@ -75,6 +78,20 @@ def _records(path: Path) -> Iterator[Row]:
             where=problem.where,
             hint=_without_settings(problem.hint),
         ) from None
+
+
+def _check_header(path: Path) -> None:
+    """Two columns of one name: which of them is judged would be chance."""
+    separator = {"csv": ",", "tsv": "\t"}.get(file_format(path))
+    if separator is None:
+        return
+    lines = (line for line in read_lines(path) if line.strip())
+    header = next(csv.reader([next(lines, "")], delimiter=separator), [])
+    for name in filter(None, header):
+        if header.count(name) > 1:
+            what = f"{header.count(name)} columns are called {name}"
+            hint = "Rename all but one."
+            raise UserError(what, topic="judge", where=str(path), hint=hint)
 
 
 def _without_settings(hint: str) -> str:
