@@ -22,8 +22,9 @@ def test_a_jump_that_stays_is_a_rise(start, at):
 
 
 def test_a_loss_far_above_its_start_is_a_rise():
-    curve = 9.0 + 4 * (1 - np.exp(-np.arange(60) / 10))
+    curve = 9.0 + 6 * (1 - np.exp(-np.arange(60) / 10))
     assert loss_rise(list(curve))
+    assert loss_rise([4.0, 41.0, 104.0, *[30.0] * 60]), "also where it blows up at once"
     assert loss_rise([0.02] * 5 + [3.0] * 40), "also where fine-tuning starts near zero"
 
 

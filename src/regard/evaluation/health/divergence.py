@@ -1,14 +1,14 @@
 """Divergence of a training that went on: its loss rose far above what it had reached.
 
-    above its start    final > 1.25 · first                   and more than half a nat above it
-    gain lost          final − lowest > ½ (first − lowest)    after a gain of a quarter of first
+    above its start    final > 1.5 · first                    and more than half a nat above it
+    gain lost          final − lowest > ½ (start − lowest)    after a gain of a quarter of the start
 
 A training whose loss is not finite stops by itself. One whose learning rate is a little too high
 may lose in a few updates what it learned, and go on: its scores are then those of another kind of
-run, not those of an unlucky seed. Batches are noisy: *first* is the highest of the first three
-losses that were logged, *lowest* the lowest median of a fifth of the training, *final* the lowest
-loss of the last fifth, and short trainings are not judged. A training that loses its way
-before it has gained anything, and stays below 1.25 times its start, is not seen here.
+run, not those of an unlucky seed. Batches are noisy: *first* is the first loss that was logged,
+*start* the highest of the first three, *lowest* the lowest median of a fifth of the training,
+*final* the lowest loss of the last fifth, and short trainings are not judged. A training that loses
+its way before it has gained anything, and ends below 1.5 times its first loss, is not seen here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 PARTS = 5
 MIN_LOSSES = 8 * PARTS
 "Fewer logged losses are too noisy to judge."
-START_RATIO = 1.25
+START_RATIO = 1.5
 START_NATS = 0.5
 MIN_GAIN = 0.25
 "Of the loss at the start: without a clear gain, noise may look like a loss of it."
@@ -34,10 +34,11 @@ def loss_rise(losses: Sequence[float]) -> str:
         return ""
     parts = np.array_split(np.asarray(losses, dtype=np.float64), PARTS)
     medians = [float(np.median(part)) for part in parts]
-    first, lowest, final = float(max(losses[:3])), min(medians), float(parts[-1].min())
+    first, lowest, final = float(losses[0]), min(medians), float(parts[-1].min())
+    start = float(max(losses[:3]))
     if final > START_RATIO * first and final > first + START_NATS:
         return f"its loss rose from {first:.2f} at the start to {final:.2f} at the end"
-    gain, lost = first - lowest, final - lowest
-    if gain > MIN_GAIN * first and lost > MIN_LOST * gain:
-        return f"its loss fell from {first:.2f} to {lowest:.2f}, and rose to {final:.2f} at the end"
+    gain, lost = start - lowest, final - lowest
+    if gain > MIN_GAIN * start and lost > MIN_LOST * gain:
+        return f"its loss fell from {start:.2f} to {lowest:.2f}, and rose to {final:.2f} at the end"
     return ""
