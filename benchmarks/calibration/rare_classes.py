@@ -25,10 +25,11 @@ RECALLS = ((0.98, 0.9), (0.95, 0.1), (0.95, 0.5), (0.8, 0.5), (0.8, 0.9))
 SECTION = """## Macro-F1 and MCC with a rare class
 
 Coverage of the 95 % intervals of one model's scores, {studies:,} samples per row: how often the
-interval holds the value of the whole population. Goal: at least 90 %. Wrong answers are spread over
-the other classes by their frequency. In parentheses the percentile bootstrap alone, which sees no
-error that the sample does not have. Where a label has fewer than 20 items, regard takes the
-wider of it and a smoothed interval (`src/regard/evaluation/statistics/smoothing.py`); where a label
+interval holds the value of the whole population, at least 90 % in every row. Wrong answers are
+spread over the other classes by their frequency. In parentheses the percentile bootstrap alone,
+which sees no error that the sample does not have. Where a label has fewer than 20 items, regard
+takes the wider of it and a smoothed interval
+(`src/regard/evaluation/statistics/smoothing.py`); where a label
 has none, it gives no interval and says which label is missing: those samples are in the column *no
 interval*, and in no other.
 
