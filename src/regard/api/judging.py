@@ -13,7 +13,7 @@ from regard.core.errors import UserError
 
 if TYPE_CHECKING:
     from regard.studies.judging.item_table import ItemTable
-    from regard.studies.judging.judge import Question
+    from regard.studies.judging.judge import JudgeSettings
     from regard.studies.outcome import Outcome
 
 
@@ -39,14 +39,14 @@ def judge(
     column or a known metric, the other names are columns; without them the usual names are tried,
     and `remarks` says which. With `out` the outcome and its report are written to that folder.
     """
-    from regard.studies.judging.columns import Condition
+    from regard.studies.judging.columns import RowFilter
     from regard.studies.judging.item_table import as_key
-    from regard.studies.judging.judge import Question
+    from regard.studies.judging.judge import JudgeSettings
     from regard.studies.judging.sources import tables_of
 
     if not results:
         raise UserError("nothing to judge", topic="judge", hint="Give two results or more.")
-    question = Question(
+    settings = JudgeSettings(
         metric=metric,
         id=id,
         seed=seed,
@@ -54,17 +54,17 @@ def judge(
         variant=variant,
         predicted=predicted,
         truth=truth,
-        where=tuple(Condition(name, as_key(value)) for name, value in (where or {}).items()),
+        where=tuple(RowFilter(name, as_key(value)) for name, value in (where or {}).items()),
         reference=reference,
         lower_is_better=lower_is_better,
     )
     tables = tables_of(results, metric=metric, variant=variant)
-    return _judge(tables, question, command="regard.judge(…)", out=out)
+    return _judge(tables, settings, command="regard.judge(…)", out=out)
 
 
 def judge_files(
     files: Sequence[tuple[str, Path]],
-    question: Question,
+    settings: JudgeSettings,
     *,
     command: str,
     out: str | PathLike[str] | None,
@@ -72,14 +72,14 @@ def judge_files(
     """Judge (variant, file), and write the outcome with its report to `out` or runs/NAME."""
     from regard.studies.judging.sources import read_files
 
-    outcome = _judge(read_files(files), question, command=command, out=None)
+    outcome = _judge(read_files(files), settings, command=command, out=None)
     name = re.sub(r"[^\w.-]+", "-", outcome.name).strip("-")
     return _write(outcome, Path("runs") / name if out is None else as_path(out, "out"))
 
 
 def _judge(
     tables: list[ItemTable],
-    question: Question,
+    settings: JudgeSettings,
     *,
     command: str,
     out: str | PathLike[str] | None,
@@ -87,7 +87,7 @@ def _judge(
     from regard.studies.judging.judge import judge_tables
     from regard.studies.judging.sources import describe
 
-    outcome = judge_tables(tables, question, sources=describe(tables), command=command)
+    outcome = judge_tables(tables, settings, sources=describe(tables), command=command)
     return outcome if out is None else _write(outcome, as_path(out, "out"))
 
 

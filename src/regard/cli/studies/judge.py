@@ -13,7 +13,7 @@ from regard.cli.console import AsJson, print_json
 from regard.core.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.studies.judging.columns import Condition
+    from regard.studies.judging.columns import RowFilter
 
 
 def judge(
@@ -32,7 +32,7 @@ def judge(
     seed: Annotated[str | None, typer.Option(help="Column that holds the seed.")] = None,
     group: Annotated[
         str | None,
-        typer.Option(help="Column of what belongs together, such as the passage of a question."),
+        typer.Option(help="Column of what belongs together, such as the passage of a settings."),
     ] = None,
     variant: Annotated[
         str | None, typer.Option(help="Column that tells variants apart, in one file of all.")
@@ -63,9 +63,9 @@ def judge(
     which."""
     from regard.api.judging import judge_files
     from regard.cli.studies.verdict_table import print_outcome
-    from regard.studies.judging.judge import Question
+    from regard.studies.judging.judge import JudgeSettings
 
-    question = Question(
+    settings = JudgeSettings(
         metric=metric,
         id=id,
         seed=seed,
@@ -73,12 +73,12 @@ def judge(
         variant=variant,
         predicted=predicted,
         truth=truth,
-        where=tuple(map(_condition, where or ())),
+        where=tuple(map(_row_filter, where or ())),
         reference=reference,
         lower_is_better=lower_is_better,
     )
     command = shlex.join(["regard", *sys.argv[1:]])
-    outcome = judge_files(list(map(_named_file, files)), question, command=command, out=out)
+    outcome = judge_files(list(map(_named_file, files)), settings, command=command, out=out)
     report = outcome.folder / "report.html"
     if as_json:
         print_json(outcome.as_dict() | {"report": str(report)})
@@ -96,10 +96,10 @@ def _named_file(text: str) -> tuple[str, Path]:
     return name, Path(file)
 
 
-def _condition(text: str) -> Condition:
-    from regard.studies.judging.columns import Condition
+def _row_filter(text: str) -> RowFilter:
+    from regard.studies.judging.columns import RowFilter
 
     column, equals, value = text.partition("=")
     if not equals or not column:
         raise UserError(f"--where {text}: write --where COLUMN=VALUE", topic="judge")
-    return Condition(column, value)
+    return RowFilter(column, value)

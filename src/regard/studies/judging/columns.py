@@ -25,7 +25,7 @@ SAME_DOCUMENT = "doc_hash"
 
 
 @dataclass(frozen=True)
-class Condition:
+class RowFilter:
     """`--where filter=strict-match`: the rows to judge."""
 
     column: str

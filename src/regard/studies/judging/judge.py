@@ -25,7 +25,7 @@ from regard.studies.collect import verdict_outcome, why_not_ranked
 from regard.studies.judging.columns import (
     SAME_DOCUMENT,
     USUAL_NAMES,
-    Condition,
+    RowFilter,
     find_column,
     keys,
     separating_columns,
@@ -54,7 +54,7 @@ DEFAULT_SPLIT = "test"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class JudgeSettings:
     """What is compared, and which columns hold it; None: found by the usual names."""
 
     metric: str | None = None
@@ -64,7 +64,7 @@ class Question:
     variant: str | None = None
     predicted: str | None = None
     truth: str | None = None
-    where: tuple[Condition, ...] = ()
+    where: tuple[RowFilter, ...] = ()
     reference: str | None = None
     lower_is_better: bool | None = None
 
@@ -123,25 +123,25 @@ class _Columns:
 
 def judge_tables(
     tables: Sequence[ItemTable],
-    question: Question,
+    settings: JudgeSettings,
     *,
     sources: Sequence[ResultSource],
     command: str,
 ) -> Outcome:
     """The outcome of comparing every variant with the reference."""
-    for condition in question.where:
-        tables = [condition.select(table) for table in tables]
-    tables, assumed = _split_variants(tables, question.variant)
+    for row_filter in settings.where:
+        tables = [row_filter.select(table) for table in tables]
+    tables, assumed = _split_variants(tables, settings.variant)
     names = list(dict.fromkeys(table.name for table in tables))
-    reference = _reference(names, question.reference)
+    reference = _reference(names, settings.reference)
     metric = find_metric(
         tables,
-        question.metric,
-        lower_is_better=question.lower_is_better,
-        predicted=question.predicted,
-        truth=question.truth,
+        settings.metric,
+        lower_is_better=settings.lower_is_better,
+        predicted=settings.predicted,
+        truth=settings.truth,
     )
-    columns = _find_columns(tables, question, metric)
+    columns = _find_columns(tables, settings, metric)
     variants = [
         _read_variant([table for table in tables if table.name == name], columns, metric)
         for name in names
@@ -247,14 +247,16 @@ def _reference(names: Sequence[str], given: str | None) -> str:
     return given or names[0]
 
 
-def _find_columns(tables: Sequence[ItemTable], question: Question, metric: ItemMetric) -> _Columns:
+def _find_columns(
+    tables: Sequence[ItemTable], settings: JudgeSettings, metric: ItemMetric
+) -> _Columns:
     columns = _Columns(
-        find_column(tables, "id", question.id),
-        find_column(tables, "seed", question.seed),
-        find_column(tables, "group", question.group),
+        find_column(tables, "id", settings.id),
+        find_column(tables, "seed", settings.seed),
+        find_column(tables, "group", settings.group),
         SAME_DOCUMENT
         if all(SAME_DOCUMENT in table.columns for table in tables)
-        else metric.same or find_column(tables, "truth", question.truth),
+        else metric.same or find_column(tables, "truth", settings.truth),
     )
     if columns.id is None:
         names = ", ".join(USUAL_NAMES["id"][:4])
@@ -262,9 +264,9 @@ def _find_columns(tables: Sequence[ItemTable], question: Question, metric: ItemM
             f"no column is called {names} or the like: items are paired by their order; "
             "name their ids with --id"
         )
-    elif question.id is None:
+    elif settings.id is None:
         columns.assumed.append(f"items are paired by {columns.id}")
-    if columns.seed is not None and question.seed is None:
+    if columns.seed is not None and settings.seed is None:
         columns.assumed.append(f"seeds are told apart by {columns.seed}")
     return columns
 
