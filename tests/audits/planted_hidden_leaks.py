@@ -117,6 +117,22 @@ plant(
     lambda m, x: m.value[0] * past(x) + m.value[1] * future(x),
 )
 plant(
+    "complex zero gate",
+    lambda: torch.zeros(WIDTH, dtype=torch.complex64),
+    lambda m, x: (m.value * future(x)).real,
+)
+plant("relu behind a threshold", scalar(0.0), lambda m, x: (m.value - 0.9).relu() * future(x))
+plant(
+    "sorted over time",
+    lambda: torch.zeros(WIDTH),
+    lambda m, x: m.value * x.sort(dim=1).values,
+)
+plant(
+    "step of the future: no gradient",
+    lambda: torch.zeros(WIDTH),
+    lambda m, x: m.value * (future(x) > 0.3).float(),
+)
+plant(
     "training mode only, zero gate",
     scalar(0.0),
     lambda m, x: m.value * (future(x) if m.training else past(x)),
@@ -196,6 +212,16 @@ class TwoGates(nn.Module):
         return self.first * self.second * future(x)
 
 
+class OppositeSigns(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Parameter(-torch.ones(()))
+        self.second = nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.first.relu() * (-self.second).relu() * future(x)
+
+
 class Difference(nn.Module):
     """Two projections that start equal."""
 
@@ -259,6 +285,7 @@ class DataGate(nn.Module):
 
 
 plant_module("two zero gates", TwoGates, "extra.first")
+plant_module("two gates of opposite signs", OppositeSigns, "extra.first")
 plant_module("difference of equal projections", Difference, "extra.online.weight")
 plant_module("low-rank adapter", LowRank, "extra.up")
 plant_module("norm that starts at zero", ZeroNorm, "extra.norm.weight")

@@ -47,6 +47,10 @@ plant("one short of the limit", at_lengths(lambda t: t == 39))
 plant("the limit only", at_lengths(lambda t: t == 40))
 plant("multiples of 64", at_lengths(lambda t: t % 64 == 0), max_length=80)
 plant("from 65 on", at_lengths(lambda t: t >= 65), max_length=80)
+plant(
+    "multiples of 8, in training",
+    lambda p: (NEXT if p.training and p.length % 8 == 0 else causal)(p),
+)
 plant("last incomplete block of 8", last_block_open(8))
 plant("last incomplete block of 5", last_block_open(5))
 

@@ -38,6 +38,7 @@ class AuditedCopy:
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self.copy_error = ""
+        self._structural: dict[Draw, Replacement] = {}
         self.module = subject.module
         if self.module is None:
             return
@@ -53,11 +54,12 @@ class AuditedCopy:
             return self.module
         return copy.deepcopy(self.module).double()
 
-    @cached_property
-    def structural_values(self) -> dict[Draw, Replacement]:
-        """By draw; of the subject's own module, since a copy has lost its gradient hooks."""
-        module = self.subject.module
-        return {} if module is None else {draw: structural_values(module, draw) for draw in Draw}
+    def structural(self, draw: Draw) -> Replacement:
+        """Values of the subject's own module, since a copy has lost its gradient hooks."""
+        assert self.subject.module is not None
+        if draw not in self._structural:
+            self._structural[draw] = structural_values(self.subject.module, draw)
+        return self._structural[draw]
 
 
 @dataclass(frozen=True)

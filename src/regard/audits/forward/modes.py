@@ -108,19 +108,17 @@ def _with_arguments(subject: Subject) -> dict[str, Forward]:
     return modes
 
 
-def structural_modes(evaluation: ForwardMode, *, once: bool = False) -> list[ForwardMode]:
-    """The model with random parameters, in evaluation and training mode and with all signs; `once`:
-    with each set of values in one mode only."""
-    values = evaluation.audited.structural_values
-    in_training = [Draw.MIXED] if once else [Draw.MIXED, Draw.POSITIVE]
-    return [
-        replace(evaluation, name=STRUCTURAL, replacement=one)
-        for draw, one in values.items()
-        if not (once and draw in in_training)
-    ] + [
-        replace(evaluation, name=STRUCTURAL_TRAINING, training=True, replacement=values[draw])
+def structural_modes(evaluation: ForwardMode, *, brief: bool = False) -> list[ForwardMode]:
+    """The model with random parameters, in evaluation and training mode and with all signs;
+    `brief`: once in each mode, with signs that are opposite."""
+    if evaluation.subject.module is None:
+        return []
+    draws = [Draw.OPPOSITE] if brief else list(Draw)
+    in_training = [Draw.MIXED] if brief else [Draw.MIXED, Draw.POSITIVE]
+    value = evaluation.audited.structural
+    return [replace(evaluation, name=STRUCTURAL, replacement=value(draw)) for draw in draws] + [
+        replace(evaluation, name=STRUCTURAL_TRAINING, training=True, replacement=value(draw))
         for draw in in_training
-        if draw in values
     ]
 
 
@@ -131,8 +129,10 @@ def modes_without_zeros(evaluation: ForwardMode, inputs: Tensor) -> list[Forward
         return []
     zeros = constant_zeros(evaluation, inputs)
     modes = []
-    for draw, values in evaluation.audited.structural_values.items() if zeros else ():
-        both = Replacement(values.values | values_for_zeros(zeros, draw).values)
+    for draw in Draw if zeros else ():
+        both = Replacement(
+            evaluation.audited.structural(draw).values | values_for_zeros(zeros, draw).values
+        )
         modes.append(replace(evaluation, name=WITHOUT_ZEROS, replacement=both))
     return modes + [replace(mode, training=True) for mode in modes[:1]]
 

@@ -33,6 +33,9 @@ class Draw(Enum):
     POSITIVE = 1
     NEGATIVE = 2
     MIXED = 3
+    "Entries at random; lone numbers in turn, so that two that have to differ do."
+    OPPOSITE = 4
+    "Of `MIXED`."
 
 
 class Replacement:
@@ -70,14 +73,15 @@ class Replacement:
 
 def structural_values(module: nn.Module, draw: Draw) -> Replacement:
     """Values for every trained parameter, or for all of a model that is frozen throughout."""
-    generator = torch.Generator().manual_seed(draw.value)
-    parameters = {n: p for n, p in module.named_parameters() if p.is_floating_point()}
-    trained = {n: p for n, p in parameters.items() if p.requires_grad} or parameters
+    parameters = dict(module.named_parameters())
+    floats = {n: p for n, p in parameters.items() if p.is_floating_point() or p.is_complex()}
+    trained = {n: p for n, p in floats.items() if p.requires_grad} or floats
     default = _typical_std(trained)
+    signs = _Signs(draw)
     values = {}
     for name, parameter in trained.items():
         own = parameter.detach()
-        new = torch.where(_is_mask_value(own), own, _draw_like(own, draw, default, generator))
+        new = _structural(own, signs, default)
         for hook in (parameter._backward_hooks or {}).values():
             # What training adds up are gradients that went through this hook.
             moved = hook(new - own)
@@ -101,13 +105,8 @@ def fixed_zeros(module: nn.Module) -> dict[str, Tensor]:
 
 
 def values_for_zeros(zeros: Mapping[str, Tensor], draw: Draw) -> Replacement:
-    generator = torch.Generator().manual_seed(draw.value)
-    return Replacement(
-        {
-            name: _signed(_magnitudes(zero, generator), draw, generator)
-            for name, zero in zeros.items()
-        }
-    )
+    signs = _Signs(draw)
+    return Replacement({name: _signed_magnitudes(zero, signs) for name, zero in zeros.items()})
 
 
 def most_suspicious_first(module: nn.Module, replacement: Replacement) -> list[str]:
@@ -147,7 +146,8 @@ def _is_constant(values: Tensor) -> bool:
 
 def _typical_std(parameters: Mapping[str, Tensor]) -> float:
     """Median RMS of the model's matrices."""
-    matrices = [p.detach() for p in parameters.values() if p.dim() > 1 and not _is_constant(p)]
+    real = [p.detach() for p in parameters.values() if not p.is_complex()]
+    matrices = [p for p in real if p.dim() > 1 and not _is_constant(p)]
     sizes = sorted(size for size in map(_rms_of_nonzero, matrices) if size > 0)
     return sizes[len(sizes) // 2] if sizes else DEFAULT_STD
 
@@ -158,23 +158,42 @@ def _rms_of_nonzero(values: Tensor) -> float:
     return float(counted.norm()) / math.sqrt(nonzero) if nonzero else 0.0
 
 
-def _draw_like(own: Tensor, draw: Draw, default: float, generator: torch.Generator) -> Tensor:
-    if own.dim() > 1 and own.numel() > 1 and not _is_constant(own):
-        noise = torch.randn(own.shape, generator=generator)
-        return (noise * _rms_of_nonzero(own)).to(own)
+class _Signs:
+    """The random draws of one set of values, and the signs of its vectors and constants."""
+
+    def __init__(self, draw: Draw) -> None:
+        self.draw = draw
+        seed = Draw.MIXED if draw is Draw.OPPOSITE else draw
+        self.generator = torch.Generator().manual_seed(seed.value)
+        self.lone_numbers = 0
+
+    def like(self, values: Tensor) -> Tensor:
+        if self.draw in (Draw.POSITIVE, Draw.NEGATIVE):
+            return torch.ones(values.shape) * (1 if self.draw is Draw.POSITIVE else -1)
+        drawn = 2 * torch.randint(2, values.shape, generator=self.generator) - 1
+        if values.numel() == 1:
+            drawn = torch.ones_like(drawn) * (-1) ** self.lone_numbers
+            self.lone_numbers += 1
+        return drawn if self.draw is Draw.MIXED else -drawn
+
+
+def _structural(own: Tensor, signs: _Signs, default: float) -> Tensor:
+    if own.is_complex():
+        return torch.view_as_complex(_structural(torch.view_as_real(own), signs, default))
+    return torch.where(_is_mask_value(own), own, _draw_like(own, signs, default))
+
+
+def _draw_like(own: Tensor, signs: _Signs, default: float) -> Tensor:
     if own.dim() > 1 and own.numel() > max(own.shape) and not bool(own.any()):
-        return (torch.randn(own.shape, generator=generator) * default).to(own)
-    sizes = _magnitudes(own, generator) * own.abs().clamp(min=1.0)
-    return _signed(sizes, draw, generator).to(own)
+        return (torch.randn(own.shape, generator=signs.generator) * default).to(own)
+    if own.dim() > 1 and own.numel() > 1 and not _is_constant(own):
+        noise = torch.randn(own.shape, generator=signs.generator)
+        return (noise * _rms_of_nonzero(own)).to(own)
+    return (_signed_magnitudes(own, signs) * own.abs().clamp(min=1.0)).to(own)
 
 
-def _magnitudes(like: Tensor, generator: torch.Generator) -> Tensor:
+def _signed_magnitudes(like: Tensor, signs: _Signs) -> Tensor:
     """Between 0.5 and 1.5; a lone number between 1 and 3."""
-    drawn = torch.rand(like.shape, generator=generator)
-    return (1 + 2 * drawn if like.numel() == 1 else 0.5 + drawn).to(like)
-
-
-def _signed(sizes: Tensor, draw: Draw, generator: torch.Generator) -> Tensor:
-    if draw is Draw.MIXED:
-        return sizes * (2 * torch.randint(2, sizes.shape, generator=generator) - 1).to(sizes)
-    return sizes if draw is Draw.POSITIVE else -sizes
+    drawn = torch.rand(like.shape, generator=signs.generator)
+    sizes = 1 + 2 * drawn if like.numel() == 1 else 0.5 + drawn
+    return (sizes * signs.like(like)).to(like)

@@ -65,7 +65,7 @@ def find_batch_coupling(
     found = [finding for mode in usual if (finding := _coupling(mode, rows, notes))]
     if found:
         return found
-    for mode in structural_modes(modes[EVALUATION], once=True):
+    for mode in structural_modes(modes[EVALUATION], brief=True):
         if finding := _coupling(mode, rows, notes):
             return [_hidden(mode, rows, finding)]
     return []

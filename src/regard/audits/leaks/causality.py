@@ -52,6 +52,8 @@ SINGLE_LAYERS = (
     "each layer alone: influence travels through layers, and no submodule was found that is one "
     "layer, so only pairs that stay forbidden at any depth were tested"
 )
+TRAINING_LENGTHS = (5, 8, 15, 16, 17, 64)
+"Beside the limit."
 SWEEP_LENGTH = 3
 SWEEP_BUDGET = 3e10
 MAX_COUPLED_TRIALS = 40
@@ -133,10 +135,9 @@ def _leaks_by_length(
     """All methods at the first length; probes at further ones, and all methods where one shows."""
     for length in _first_length(mode.name, shortest, search):
         yield length, leaks_at_length(search, mode, length)
-    if mode.name == EVALUATION:
-        probed = further
-    else:
-        probed = further[:1] if mode.name in (TRAINING, WEIGHTS, CACHE) else []
+    limit = further[:1] if mode.name in (TRAINING, WEIGHTS, CACHE) else []
+    rest = [n for n in further[1:] if mode.name == TRAINING and n in TRAINING_LENGTHS]
+    probed = further if mode.name == EVALUATION else limit + rest
     for length in probed:
         yield length, _leaks_by_probe(search, mode, length, is_limit=length == further[0])
 
