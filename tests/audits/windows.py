@@ -47,6 +47,23 @@ def one_row(context: MaskContext) -> Tensor:
     return window(WINDOW)(context) | ((context.i == 9) & (context.j == 2))[None, None]
 
 
+class SkipConnection(nn.Module):
+    """Layers between an input and its use again: only the layers mix positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(20, 8)
+        self.layers = nn.ModuleList(CausalConv(8) for _ in range(3))
+        self.join = nn.Bilinear(8, 8, 8)
+        self.head = nn.Linear(8, 20)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        embedded = x = self.embedding(ids)
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.head(self.join(embedded, x))
+
+
 def toy(
     mask: Mask, *, layers: int = 2, extra: Callable[[int], nn.Module] | None = None
 ) -> nn.Module:
@@ -98,4 +115,8 @@ NARROW: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Tensor]]] = {
     "narrower": (lambda: toy(window(WINDOW - 1)), declared),
     "with a convolution": (lambda: toy(window(WINDOW), extra=CausalConv), declared),
     "both sides": (lambda: toy(both_sides(2)), symmetric),
+    "joined with its own input": (
+        SkipConnection,
+        lambda t: torch.ones(t, t).tril().triu(-2).bool(),
+    ),
 }

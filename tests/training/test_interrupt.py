@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,6 +19,17 @@ from regard.training.interrupt import (
 )
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows cannot send these signals")
+
+
+@pytest.fixture(autouse=True)
+def _default_handlers() -> Iterator[None]:
+    """Whoever runs the tests may ignore a signal, as nohup does."""
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)

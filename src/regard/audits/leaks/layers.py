@@ -133,9 +133,10 @@ def _recorded(
 
         def before(own: nn.Module, args: Any, named: Any) -> Any:
             def tracked(one: Any) -> Any:
-                if by_position([one]) and not one.requires_grad:
-                    return one.detach().requires_grad_()
-                return one
+                if not by_position([one]):
+                    return one
+                # A view of its own: what of one input went into another is not this layer's.
+                return one.view_as(one) if one.requires_grad else one.detach().requires_grad_()
 
             return tuple(map(tracked, args)), {key: tracked(one) for key, one in named.items()}
 

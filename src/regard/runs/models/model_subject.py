@@ -40,13 +40,15 @@ BuildInputs = Callable[[Tensor, Tensor | None], ModelInputs]
 
 def auditable(target: Any) -> Any:
     """A model of regard's as a `Subject`; anything else as it is."""
-    if isinstance(target, LoadedModel):
-        if not isinstance(target.model, Model):
-            return target.model
-        tokenizer, subject = target.tokenizer, model_subject(target.model)
-        text = torch.tensor(tokenizer.encode(TEXT)) % subject.vocabulary
-        return replace(subject, text=text, special_ids=tokenizer.special_ids)
-    return model_subject(target) if isinstance(target, Model) else target
+    loaded = target if isinstance(target, LoadedModel) else None
+    model = target if loaded is None else loaded.model
+    if not isinstance(model, Model):
+        return model
+    subject = model_subject(model)
+    if loaded is None:
+        return subject
+    text = torch.tensor(loaded.tokenizer.encode(TEXT)) % subject.vocabulary
+    return replace(subject, text=text, special_ids=loaded.tokenizer.special_ids)
 
 
 def model_subject(model: Model) -> Subject:
