@@ -57,10 +57,16 @@ def run_pytest(project: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 
 def test_a_leak_fails_and_names_its_positions(project):
+    with (project / "test_model.py").open("a") as file:
+        file.write("\n\n@regard.audited\ndef nothing(): ...\n")
     result = run_pytest(project, "--regard-audit", "-v")
     assert result.returncode == 1, result.stdout + result.stderr
     outcomes = dict(re.findall(r"test_model.py::(\w+) (\w+)", result.stdout))
-    assert outcomes == {"plain": "PASSED", "centred": "FAILED", "test_output_size": "PASSED"}
+    failed = dict.fromkeys(["centred", "nothing"], "FAILED")
+    assert outcomes == {"plain": "PASSED", "test_output_size": "PASSED"} | failed
+    assert "NoneType" in result.stdout  # one sentence, without the frames of the audit
+    assert "UserError" not in result.stdout
+    assert "another exception" not in result.stdout
     assert re.search(r"position \d+ reacts to tokens \d+", result.stdout)
     assert re.search(r"position \d+ depends on \d+: 0\.\d+", result.stdout)
     assert "Traceback" not in result.stdout
@@ -74,6 +80,37 @@ def test_without_the_option_audits_are_skipped_and_nothing_is_loaded(project):
     assert "SKIPPED [2]" in result.stdout
     assert "--regard-audit" in result.stdout
     assert "LOADED []" in result.stdout
+
+
+WITH_PARAMETERS = """
+import pytest, regard
+
+@regard.audited
+@pytest.mark.parametrize("width", [8, 16])
+def sized(width): ...
+
+@pytest.fixture(params=["a", "b"])
+def kind(request):
+    return request.param
+
+@regard.audited
+def of_kind(kind): ...
+
+class TestModels:
+    @staticmethod
+    @regard.audited
+    def of_class(): ...
+"""
+
+
+def test_parameters_make_one_audit_each_and_static_methods_are_found(project):
+    (project / "test_model.py").write_text(WITH_PARAMETERS)
+    result = run_pytest(project, "--collect-only", "-q")
+    collected = re.findall(r"test_model.py::(\S+)", result.stdout)
+    assert collected == [
+        *("sized[8]", "sized[16]", "of_kind[a]", "of_kind[b]"),
+        "TestModels::of_class",
+    ], result.stdout
 
 
 def test_a_mark_leaves_the_function_as_it_is():

@@ -6,11 +6,13 @@ Without the option these tests are skipped, and neither torch nor the audit is i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
 from regard.audits.audited import audit_request
+from regard.core.errors import UserError
 
 if TYPE_CHECKING:
     from regard.audits.audit import Audit
@@ -35,15 +37,18 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
-) -> pytest.Item | None:
-    """A marked function is a test, whatever its name is and wherever it was imported from."""
-    if audit_request(obj) is None:
+) -> Sequence[pytest.Item] | None:
+    """A marked function is a test, whatever its name is and wherever it was imported from; with
+    parameters, its own or of fixtures, it is one for each."""
+    function = getattr(obj, "__func__", obj)  # of a static method
+    if audit_request(function) is None:
         return None
-    item: pytest.Item = pytest.Function.from_parent(collector, name=name)
-    item.add_marker(MARKER)
-    if not collector.config.getoption(OPTION):
-        item.add_marker(pytest.mark.skip(reason=f"audits run with {OPTION}"))
-    return item
+    items: list[pytest.Item] = list(collector._genfunctions(name, function))
+    for item in items:
+        item.add_marker(MARKER)
+        if not collector.config.getoption(OPTION):
+            item.add_marker(pytest.mark.skip(reason=f"audits run with {OPTION}"))
+    return items
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -56,9 +61,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     model = pyfuncitem.obj(**arguments)
-    audit = regard.audit(
-        model, request.mask, request.sample, lengths=request.lengths, seed=request.seed
-    )
+    try:
+        audit = regard.audit(
+            model, request.mask, request.sample, lengths=request.lengths, seed=request.seed
+        )
+    except UserError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     if not audit.is_clean:
         pytest.fail(_report(audit), pytrace=False)
     return True

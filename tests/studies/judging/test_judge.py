@@ -248,6 +248,26 @@ def test_what_cannot_be_compared_is_one_sentence(results, facts):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("spelled", "facts"),
+    [
+        (lambda answers: answers.astype(bool), ("'True'", "'1'")),
+        (lambda answers: [f"{answer}.0" for answer in answers], ("'1.0'", "'1'")),
+        (lambda answers: np.where(answers, "yes", "no"), ("'yes'", "'1'")),
+    ],
+)
+def test_predictions_that_are_spelled_otherwise_are_not_all_wrong(spelled, facts):
+    truth = np.arange(200) % 2
+    right, wrong = truth.copy(), np.where(np.arange(200) < 60, 1 - truth, truth)
+    results = {
+        "a": {"predicted": wrong, "truth": truth},
+        "b": {"predicted": spelled(right), "truth": truth},
+    }
+    with pytest.raises(UserError, match="b: predicted is") as raised:
+        regard.judge(results, metric="accuracy")
+    assert all(fact in str(raised.value) for fact in facts), raised.value
+
+
 def test_other_truths_are_other_items():
     one = columns(WEAK, truth=["x"] * 200)
     other = columns(STRONG, truth=["x"] * 150 + ["y"] * 50)

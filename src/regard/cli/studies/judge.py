@@ -32,7 +32,7 @@ def judge(
     seed: Annotated[str | None, typer.Option(help="Column that holds the seed.")] = None,
     group: Annotated[
         str | None,
-        typer.Option(help="Column of what belongs together, such as the passage of a settings."),
+        typer.Option(help="Column of what belongs together, such as a passage."),
     ] = None,
     variant: Annotated[
         str | None, typer.Option(help="Column that tells variants apart, in one file of all.")

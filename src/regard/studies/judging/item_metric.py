@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -310,8 +310,29 @@ def _classification(
             found.append(dict(zip(("predicted", "truth"), map(as_key, values), strict=True)))
         return found
 
+    _refuse_other_spelling(tables, answer, label)
     found = _of_metric(metric, name, rows, columns=(answer, label))
     return replace(found, answers=(answer, label))
+
+
+def _refuse_other_spelling(tables: Sequence[ItemTable], answer: str, label: str) -> None:
+    """Predictions of which not one is any item's truth, such as `yes` where that is 1, would all
+    count as wrong."""
+    for table in tables:
+        predicted, true = (
+            dict.fromkeys(as_key(one) for one in table.columns[name] if not is_missing(one))
+            for name in (answer, label)
+        )
+        if predicted and true and not predicted.keys() & true.keys():
+            raise table.error(
+                f"{answer} is {_some(predicted)}, {label} is {_some(true)}, and none are the same",
+                hint="Write both alike, or name a column of scores with --metric.",
+            )
+
+
+def _some(labels: Iterable[str]) -> str:
+    shown = [one if len(one) <= 20 else f"{one[:19]}…" for one in labels]
+    return ", ".join(map(repr, shown[:3])) + ", …" * (len(shown) > 3)
 
 
 def _perplexity(tables: Sequence[ItemTable], name: str) -> ItemMetric | None:

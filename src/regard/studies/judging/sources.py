@@ -47,7 +47,10 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
     and runs/b/items/dev.jsonl."""
     parts = list(zip(*(path.absolute().parts for path in paths), strict=False))
     apart = next((part for part in parts if len(set(part)) == len(part)), None)
-    return [Path(part).stem for part in apart] if apart else [str(path) for path in paths]
+    if apart is None:
+        return [str(path) for path in paths]
+    stems = [Path(part).stem for part in apart]
+    return stems if len(set(stems)) == len(stems) else list(apart)
 
 
 def tables_of(

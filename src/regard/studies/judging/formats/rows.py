@@ -81,12 +81,20 @@ def _records(path: Path) -> Iterator[Row]:
 
 
 def _check_header(path: Path) -> None:
-    """Two columns of one name: which of them is judged would be chance."""
+    """Of two columns of one name it would be chance which is judged; a spreadsheet may separate
+    columns by semicolons."""
     separator = {"csv": ",", "tsv": "\t"}.get(file_format(path))
     if separator is None:
         return
     lines = (line for line in read_lines(path) if line.strip())
     header = next(csv.reader([next(lines, "")], delimiter=separator), [])
+    if len(header) == 1 and (other := next((one for one in ";\t|" if one in header[0]), "")):
+        raise UserError(
+            f"columns are separated by {other!r}, not by {separator!r}",
+            topic="judge",
+            where=str(path),
+            hint="Write it again as JSON lines, or with that separator.",
+        )
     for name in filter(None, header):
         if header.count(name) > 1:
             what = f"{header.count(name)} columns are called {name}"
