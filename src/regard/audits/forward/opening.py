@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
-from regard.audits.forward.structural import most_suspicious_first
+from regard.audits.forward.structural import by_suspicion
 
 MAX_TENSORS_NAMED = 3
 
 
-def fewest_that_open(mode: ForwardMode, shows: Callable[[ForwardMode], bool]) -> tuple[str, ...]:
+def tensors_that_open(mode: ForwardMode, shows: Callable[[ForwardMode], bool]) -> tuple[str, ...]:
     """Names of few tensors; bisection finds each that is needed, the most suspicious first."""
     assert mode.replacement is not None
     assert mode.audited.module is not None
     values = mode.replacement
-    names = most_suspicious_first(mode.audited.module, values)
+    names = by_suspicion(mode.audited.module, values)
     needed: list[str] = []
 
     def opens_with(count: int) -> bool:

@@ -109,7 +109,7 @@ def values_for_zeros(zeros: Mapping[str, Tensor], draw: Draw) -> Replacement:
     return Replacement({name: _signed_magnitudes(zero, signs) for name, zero in zeros.items()})
 
 
-def most_suspicious_first(module: nn.Module, replacement: Replacement) -> list[str]:
+def by_suspicion(module: nn.Module, replacement: Replacement) -> list[str]:
     """Names, those first whose own values conceal most: zero, constant, partly zero."""
     parameters = dict(module.named_parameters())
 

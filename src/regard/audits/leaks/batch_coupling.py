@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.audits.findings import Finding
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
 from regard.audits.forward.modes import CACHE, EVALUATION, TRAINING, WEIGHTS, structural_modes
-from regard.audits.forward.opening import fewest_that_open
+from regard.audits.forward.opening import tensors_that_open
 from regard.audits.forward.precision import (
     FLOAT64_FLOOR,
     VALUE_FLOOR,
@@ -136,7 +136,7 @@ def _hidden(mode: ForwardMode, rows: Tensor, finding: Finding) -> Finding:
     def opens(part: ForwardMode) -> bool:
         return _coupling(part, rows, Notes()) is not None
 
-    names = fewest_that_open(mode, opens)
+    names = tensors_that_open(mode, opens)
     verb = "trains" if len(names) == 1 else "train"
     hidden = f"hidden at these weights: opens when {' and '.join(names)} {verb}"
     return replace(finding, text=f"{finding.text}, {hidden}")

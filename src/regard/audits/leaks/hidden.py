@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from regard.audits.findings import Leak
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
 from regard.audits.forward.modes import WITHOUT_ZEROS, modes_without_zeros, structural_modes
-from regard.audits.forward.opening import fewest_that_open
+from regard.audits.forward.opening import tensors_that_open
 from regard.audits.forward.precision import why_incomparable
 from regard.audits.forward.structural import fixed_zeros
 from regard.audits.leaks.probes import Probes, build_probes, probe
@@ -55,7 +55,7 @@ def _leaks_in(mode: ForwardMode, probes: Probes, search: LeakSearch) -> list[Lea
     notes.add_checked(where)
     if not pairs:
         return []
-    opens_with = fewest_that_open(mode, lambda part: bool(probe(part, probes, Notes())[1]))
+    opens_with = tensors_that_open(mode, lambda part: bool(probe(part, probes, Notes())[1]))
     trained = mode.name != WITHOUT_ZEROS or not set(opens_with) & set(_zeros(mode))
     return [
         Leak(query, key, size, how, where, opens_with, "training" if trained else "no longer zero")

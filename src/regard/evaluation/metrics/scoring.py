@@ -31,7 +31,7 @@ from regard.evaluation.statistics.item_groups import (
     sum_by_group,
 )
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
-from regard.evaluation.statistics.smoothing import widen
+from regard.evaluation.statistics.smoothing import widened
 
 Interval: TypeAlias = tuple[float, float] | None
 
@@ -65,7 +65,7 @@ def score(
             interval = None
         elif interval and smoothing:
             units = sum_by_group(counted, its_groups)
-            interval = widen(interval, units, smoothing, score_function, bootstrap)
+            interval = widened(interval, units, smoothing, score_function, bootstrap)
             method = f"{method}-smoothed"
         facts = {"metric": metric.kind, "split": split} | metric.facts(score_name, rows)
         estimates.append(

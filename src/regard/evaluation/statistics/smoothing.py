@@ -28,7 +28,7 @@ class Smoothing:
     "The mean weight of each; that of an item is 1."
 
 
-def widen(
+def widened(
     interval: tuple[float, float],
     table: Values,
     smoothing: Smoothing,

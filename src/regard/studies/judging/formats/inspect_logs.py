@@ -89,11 +89,11 @@ def _row(sample: Any) -> dict[str, Any]:
         name: _value(score.get("value") if isinstance(score, Mapping) else score)
         for name, score in (sample.get("scores") or {}).items()
     }
-    told = {key: sample[key] for key in ("id", EPOCH, "target") if key in sample}
-    target = told.get("target")
+    values = {key: sample[key] for key in ("id", EPOCH, "target") if key in sample}
+    target = values.get("target")
     if isinstance(target, list):
-        told["target"] = "\n".join(map(str, target))
-    return flatten({**told, "metadata": sample.get("metadata") or {}, **scores})
+        values["target"] = "\n".join(map(str, target))
+    return flatten({**values, "metadata": sample.get("metadata") or {}, **scores})
 
 
 def _value(value: Any) -> Any:
