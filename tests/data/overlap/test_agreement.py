@@ -39,3 +39,18 @@ def test_labels_that_say_nothing_of_each_other() -> None:
     agreement = label_agreement(overlaps, labels, TRAIN)
     assert 0 < agreement.same < 200
     assert agreement.at_chance
+
+
+def test_copies_among_rows_of_nearly_one_label_are_not_at_chance() -> None:
+    train = ["no"] * 95 + ["yes"] * 5
+    overlaps = [Overlap(item, item, "near", 0.9) for item in range(40)]
+    assert not label_agreement(overlaps, train, train).at_chance
+
+
+def test_copies_of_which_a_third_have_another_label_are_not_at_chance() -> None:
+    train = ["yes", "no"] * 30
+    overlaps = [Overlap(item, item, "near", 0.9) for item in range(60)]
+    labels = [train[item + 1] if item % 3 == 0 and item < 59 else train[item] for item in range(60)]
+    agreement = label_agreement(overlaps, labels, train)
+    assert agreement.same == 40
+    assert not agreement.at_chance

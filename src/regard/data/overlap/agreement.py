@@ -17,6 +17,8 @@ from regard.data.overlap.search import Overlap
 MIN_PAIRS = 30
 "With fewer, no agreement can be told from chance."
 MIN_DEVIATIONS = 3.0
+MAX_COPIES = 0.5
+"Fraction of the pairs that may be copies, as far as their agreement with two deviations more says."
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,16 @@ class LabelAgreement:
 
     @property
     def at_chance(self) -> bool:
-        """Whether a training row says nothing of the label of the item that it is similar to."""
-        difference = abs(self.same - self.expected)
-        return self.pairs >= MIN_PAIRS and difference <= MIN_DEVIATIONS * self.deviation
+        """Whether a training row says nothing of the label of the item that it is similar to.
+
+        Where nearly all rows have one label, copies agree little more than by chance: few pairs
+        show nothing, and none are at chance."""
+        excess = self.same - self.expected
+        return (
+            self.pairs >= MIN_PAIRS
+            and abs(excess) <= MIN_DEVIATIONS * self.deviation
+            and excess + 2 * self.deviation <= MAX_COPIES * (self.pairs - self.expected)
+        )
 
 
 def label_agreement(
