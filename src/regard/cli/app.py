@@ -38,6 +38,7 @@ from regard.cli.training.validate import validate
 from regard.cli.trust.audit import audit
 from regard.cli.trust.check import check
 from regard.core.errors import UserError
+from regard.core.process.waiting_threads import limit_spinning
 
 app = typer.Typer(
     name="regard",
@@ -95,6 +96,7 @@ def main() -> None:
     """Run one command; exit code 2: an error the user can fix, 130: Ctrl-C, 70: a bug."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # it may encode less than is printed, as ASCII
         sys.stdout.reconfigure(errors="replace")
+    limit_spinning()
     try:
         app()
     except UserError as problem:
