@@ -33,6 +33,14 @@ def our_step(size: Size, *, dropout: float, **changes: object) -> Callable[[], f
     return lambda: step(batch)
 
 
+def our_command_step(size: Size) -> Callable[[], float]:
+    """A step on the same batch every time, by the machine that `regard train` chooses for it."""
+    settings, batch = Train(max_grad_norm=MAX_GRAD_NORM), size.batch()
+    machine = choose_machine(settings.device, threads=settings.threads)
+    step = _updates(size.model(), settings, machine)
+    return lambda: step(batch)
+
+
 def our_run(experiment: Experiment, batches: Sequence[Batch]) -> Callable[[], None]:
     """One step on each of these batches."""
     step = _updates(experiment.model, experiment.recipe.train, experiment.machine)

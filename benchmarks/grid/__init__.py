@@ -1,0 +1,1 @@
+"""One training step at shapes drawn at random, against plain GPT as people run it."""

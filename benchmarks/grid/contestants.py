@@ -1,0 +1,134 @@
+"""Contestants of the grid: each a process that forks a child for every point.
+
+    python -m benchmarks.grid.contestants regard
+
+A command starts with a fresh heap and idle threads, and so does every child; only imports are
+shared. No thread count or wait policy is set: a contestant has what its own code sets up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from benchmarks.speed.ours import our_command_step
+from benchmarks.speed.peers import PeerStep, build_plain_gpt, count_parameters
+from benchmarks.speed.sizes import Size
+from benchmarks.speed.timing import OURS
+
+MEMORY_KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(10**11)}
+"glibc returns no memory to the system: no page is zeroed twice."
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A program, and the environment its user gives it."""
+
+    program: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+GPT, COMPILED = "plain GPT", "plain GPT, compiled"
+PEERS = {
+    GPT: Contestant(GPT),
+    f"{GPT}, memory kept": Contestant(GPT, MEMORY_KEPT),
+    COMPILED: Contestant(COMPILED),
+    f"{COMPILED}, memory kept": Contestant(COMPILED, MEMORY_KEPT),
+}
+CONTESTANTS = {OURS: Contestant(OURS), **PEERS}
+
+
+class ContestantProcess:
+    """A contestant that has imported everything, and builds a point when asked for it."""
+
+    def __init__(self, contestant: Contestant) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.grid.contestants", contestant.program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **contestant.environment},
+        )
+
+    def begin(self, size: Size) -> dict[str, Any]:
+        """Build the point and run it once; returns parameters, loss and threads."""
+        info: dict[str, Any] = self._ask(asdict(size))
+        return info
+
+    def turn(self, steps: int) -> float:
+        """Seconds of a step, in a turn of this many."""
+        seconds: float = self._ask(steps)
+        return seconds
+
+    def finish(self) -> None:
+        self._ask(0)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _ask(self, request: object) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"a contestant ended: {self._process.args}")
+        return json.loads(line)
+
+
+def serve_points(program: str) -> None:
+    """In the contestant: a child for each point on stdin, which takes its turns from there on."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    while line := sys.stdin.readline():
+        child = os.fork()
+        if not child:
+            try:
+                _serve_turns(program, Size(**json.loads(line)), partial(_answer, answers))
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            sys.exit("a point was not finished")
+        _answer(answers, None)
+
+
+def _answer(answers: Any, value: object) -> None:
+    print(json.dumps(value), file=answers, flush=True)
+
+
+def _serve_turns(program: str, size: Size, answer: Callable[[object], None]) -> None:
+    step, parameters = build_step(program, size)
+    loss = step()
+    step()
+    answer({"loss": loss, "parameters": parameters, "threads": torch.get_num_threads()})
+    while steps := int(sys.stdin.readline()):
+        began = time.perf_counter()
+        for _ in range(steps):
+            step()
+        answer((time.perf_counter() - began) / steps)
+
+
+def build_step(program: str, size: Size) -> tuple[Callable[[], float], int]:
+    """A step, and the number of its parameters."""
+    ours = size.model()
+    if program == OURS:
+        return our_command_step(size), count_parameters(ours.parameters())
+    model = build_plain_gpt(size, ours, dropout=0.0)
+    loss = torch.compile(model) if program == COMPILED else None
+    return PeerStep(model, size.ids(), loss=loss), count_parameters(model.parameters())
+
+
+if __name__ == "__main__":
+    serve_points(sys.argv[1])
