@@ -29,6 +29,7 @@ from regard.data.readers.formats import (
     read_texts,
 )
 from regard.data.readers.lines import read_lines
+from regard.data.readers.tables import csv_header
 
 TEXTS = ["The first one.", "Zwei, mit Komma und ß", '"quoted" words', "four"]
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -116,6 +117,46 @@ def test_empty_rows_are_counted_once_however_often_the_file_is_read(tmp_path: Pa
 def test_csv_cells_with_line_ends_commas_and_long_text(tmp_path: Path) -> None:
     texts = ["two\nlines, one comma", "x" * 200_000]
     assert read(write_file(tmp_path, "a.csv", as_csv(texts).replace(b"\r\n", b"\n"))) == texts
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize("declared", [False, True])
+def test_csv_of_another_separator(tmp_path: Path, separator: str, declared: bool) -> None:
+    first = f"sep={separator}\r\n" if declared else ""
+    rows = ["label", "text"], ["1", "well, well"], ["0", f'"two{separator}\r\nlines"']
+    content = first + "".join(separator.join(row) + "\r\n" for row in rows)
+    path = write_file(tmp_path, "a.csv", content)
+    assert read(path) == ["well, well", f"two{separator}\nlines"]
+    assert csv_header(path) == ["label", "text"]
+    ragged = write_file(tmp_path, "b.csv", content + separator.join("abc") + "\n")
+    at = "row 4 (line 6)" if declared else "row 4 (line 5)"
+    assert f"{at}: 3 columns where the header has 2" in read_error(ragged)
+    name = {";": "semicolon", "\t": "tab", "|": "bar"}[separator]
+    assert f"quote the {name}" in read_error(ragged)
+
+
+def test_a_comma_in_the_header_separates_columns(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "a.csv", "text,is it; good|bad\na; b|c,1\n")
+    assert read(path) == ["a; b|c"]
+    assert read(write_file(tmp_path, "b.csv", "text\na;b\n")) == ["a;b"]
+    # Without a header the first line may be prose.
+    path = write_file(tmp_path, "c.csv", "one; two\nthree\n")
+    assert read(path, column="1", header=False) == ["one; two", "three"]
+
+
+def test_csv_with_line_ends_of_old_macintoshs(tmp_path: Path) -> None:
+    message = read_error(write_file(tmp_path, "a.csv", "text,l\ra,1\rb,2\r"))
+    assert "a carriage return in a cell that is not quoted" in message
+    assert "save the file with line ends LF or CRLF" in message
+
+
+def test_json_document_of_several_lines(tmp_path: Path) -> None:
+    for number, indent in enumerate((1, 4)):
+        content = json.dumps([{"text": "a"}, {"text": "b"}], indent=indent)
+        message = read_error(write_file(tmp_path, f"{number}.json", content))
+        assert "line 1: not valid JSON (a document of several lines)" in message
+        assert "one whole object per line" in message
+        assert "skip_bad_rows" not in message
 
 
 def test_tsv_quotes_are_ordinary_characters(tmp_path: Path) -> None:

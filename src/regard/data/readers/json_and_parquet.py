@@ -22,6 +22,8 @@ from regard.data.readers.records import (
 from regard.data.readers.squad import read_squad, squad_articles
 
 PARQUET_ROWS = 256
+DOCUMENT_STARTS = ("[", "{", "[{")
+"First lines of documents that are written over several."
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can escape one; UTF-8 cannot encode it
 
 
@@ -60,6 +62,9 @@ def _parse_object(line: str, reader: RecordReader, *, at: str) -> dict[str, Any]
             # Its own "line 1" would read like the file's line.
             why = f"{problem.msg} at column {problem.colno:,}"
         hint = f"{SKIP_HINT}, or write one whole object per line."
+        if at == "line 1" and line.strip() in DOCUMENT_STARTS:
+            why = "a document of several lines"
+            hint = "Write one whole object per line, as jq -c '.[]' does with a list."
         raise reader.error(f"not valid JSON ({why})", at=at, hint=hint) from None
     if not isinstance(found, dict):
         raise reader.error(

@@ -6,7 +6,6 @@ lm-evaluation-harness writes with --log_samples are JSON lines of its own column
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,6 +17,7 @@ from regard.core.toml import flatten
 from regard.data.readers.formats import file_format, read_records
 from regard.data.readers.lines import read_lines
 from regard.data.readers.records import DropCounts, ReadOptions
+from regard.data.readers.tables import csv_header
 from regard.studies.judging.item_table import LM_EVAL, ItemTable
 
 LM_EVAL_COLUMNS = {"doc_id", "doc", "resps", "filtered_resps"}
@@ -81,20 +81,14 @@ def _records(path: Path) -> Iterator[Row]:
 
 
 def _check_header(path: Path) -> None:
-    """Of two columns of one name it would be chance which is judged; a spreadsheet may separate
-    columns by semicolons."""
-    separator = {"csv": ",", "tsv": "\t"}.get(file_format(path))
-    if separator is None:
-        return
-    lines = (line for line in read_lines(path) if line.strip())
-    header = next(csv.reader([next(lines, "")], delimiter=separator), [])
-    if len(header) == 1 and (other := next((one for one in ";\t|" if one in header[0]), "")):
-        raise UserError(
-            f"columns are separated by {other!r}, not by {separator!r}",
-            topic="judge",
-            where=str(path),
-            hint="Write it again as JSON lines, or with that separator.",
-        )
+    """Of two columns of one name it would be chance which is judged."""
+    match file_format(path):
+        case "csv":
+            header = csv_header(path)
+        case "tsv":
+            header = next(filter(str.strip, read_lines(path)), "").split("\t")
+        case _:
+            return
     for name in filter(None, header):
         if header.count(name) > 1:
             what = f"{header.count(name)} columns are called {name}"
