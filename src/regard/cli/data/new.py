@@ -36,8 +36,11 @@ def new(
     from regard.runs.preparation.propose import (
         preview_corpus,
         propose_group,
+        propose_label,
         propose_recipe,
         propose_unit,
+        read_columns,
+        task_table,
     )
     from regard.runs.recipe import Recipe
 
@@ -60,15 +63,25 @@ def new(
             f"{target} exists already", topic="new", hint="Give another name with --out."
         )
     preview = preview_corpus(sources, column=column or "text", unit=document_unit)
-    group = propose_group(first, text=column) if column and first.is_file() else None
+    columns = read_columns(first) if column and first.is_file() else {}
+    group = propose_group(columns, text=column) if column else None
     recipe = propose_recipe(
         run_name, sources, column=column, unit=document_unit, group=group, preview=preview
     )
     Recipe.from_table(tomllib.loads(recipe))  # validate it before writing
     target.parent.mkdir(parents=True, exist_ok=True)
     write_text(target, recipe)
-    console().print(recipe, markup=False)
-    console().print(f"  written to {target}. Next: regard train {target}", markup=False)
+    lines = [recipe, f"  written to {target}. Next: regard train {target}"]
+    if name_in_rows := next((name for name, values in columns.items() if name in values), None):
+        lines.append(
+            f"  {name_in_rows!r} is the name of a column and a value in it: if {first} has no "
+            "header line, set data.header = false (columns are then 1, 2 and so on)"
+        )
+    if column and (label := propose_label(columns, text=column)):
+        lines.append(f"  to predict column {label!r} instead of the text, add to the recipe:")
+        lines += [f"    {line}" for line in task_table(text=column, label=label).splitlines()]
+    for line in lines:
+        console().print(line, markup=False, soft_wrap=True)
 
 
 def _is_plain(path: Path) -> bool:

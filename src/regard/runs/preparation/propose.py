@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 
 from regard.core.errors import UserError
 from regard.data.corpus import Data, open_corpus
+from regard.data.overlap.normalise import WITHOUT_SPACES
 from regard.data.overlap.straddling import likely_group_columns
 from regard.data.readers.formats import read_records
 from regard.data.readers.records import DropCounts, ReadOptions, Unit
@@ -21,8 +23,16 @@ MAX_CHARACTERS = 30_000_000
 "The preview stops here; its sizes are then lower bounds, and the proposal needs no more."
 MAX_ROWS = 20_000
 "Rows in which a column of groups is searched."
+MAX_CLASSES = 20
+MIN_ROWS_OF_CLASS = 10
+"Mean rows of a value from which on a column may be a label."
+LABEL_NAME = re.compile(r"label|class|categor|sentiment|topic|target", re.IGNORECASE)
 TOKENS_PER_WORD = 1.4
 "Typical fertility of a BPE tokenizer; used only to propose sizes."
+WORD_BY_ITSELF = re.compile(
+    "[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in WITHOUT_SPACES) + "]"
+)
+"A character of a script that puts no spaces between words."
 TRAINING_TOKENS = 2_000_000
 "Tokens processed in training: a couple of minutes on two cores at the proposed size."
 
@@ -45,11 +55,16 @@ def preview_corpus(corpus: Sequence[str], *, column: str, unit: Unit) -> CorpusP
     opened = open_corpus(Data(corpus=tuple(corpus), text=column, unit=unit))
     document_words, characters = [], 0
     for _, text in opened.texts_with_split():
-        document_words.append(len(text.split()))
+        document_words.append(count_words(text))
         characters += len(text)
         if characters > MAX_CHARACTERS:
             return CorpusPreview(document_words, complete=False)
     return CorpusPreview(document_words, complete=True)
+
+
+def count_words(text: str) -> int:
+    unspaced = 0 if text.isascii() else len(WORD_BY_ITSELF.findall(text))
+    return len(text.split()) + unspaced
 
 
 def propose_unit(path: Path) -> Unit:
@@ -63,8 +78,8 @@ def propose_unit(path: Path) -> Unit:
     return "paragraph" if wrapped else "line"
 
 
-def propose_group(path: Path, *, text: str) -> str | None:
-    """The column that looks most like an author, document or source; None if none does."""
+def read_columns(path: Path) -> dict[str, list[Any]]:
+    """Every column of a table, of its first rows."""
     options = ReadOptions(columns=None, skip_bad_rows=True)
     columns: dict[str, list[Any]] = {}
     rows = islice(read_records(path, options, DropCounts()), MAX_ROWS)
@@ -73,8 +88,36 @@ def propose_group(path: Path, *, text: str) -> str | None:
             columns[name] = [None] * number
         for name, values in columns.items():
             values.append(row.get(name))
-    columns.pop(text, None)
-    return next(iter(likely_group_columns(columns)), None)
+    return columns
+
+
+def propose_group(columns: Mapping[str, Sequence[Any]], *, text: str) -> str | None:
+    """The column that looks most like an author, document or source; None if none does."""
+    others = {name: values for name, values in columns.items() if name != text}
+    return next(iter(likely_group_columns(others)), None)
+
+
+def propose_label(columns: Mapping[str, Sequence[Any]], *, text: str) -> str | None:
+    """The column that looks most like the label of a class; None if none does."""
+    values = {
+        name: {str(value).strip() for value in column}
+        for name, column in columns.items()
+        if name != text and all(isinstance(value, str | int) for value in column)
+    }
+    labels = [
+        name
+        for name, found in values.items()
+        if 2 <= len(found) <= min(MAX_CLASSES, len(columns[name]) / MIN_ROWS_OF_CLASS)
+        and "" not in found
+    ]
+    return min(
+        labels, key=lambda name: (not LABEL_NAME.search(name), len(values[name])), default=None
+    )
+
+
+def task_table(*, text: str, label: str) -> str:
+    """The table of a recipe that predicts a column of labels, as TOML text."""
+    return tomli_w.dumps({"task": {"kind": "classification", "text": text, "label": label}})
 
 
 def propose_recipe(
@@ -97,24 +140,23 @@ def propose_recipe(
     context = _context(preview)
     batch = _batch_tokens(preview, context)
     epochs = max(1, min(20, round(TRAINING_TOKENS / preview.tokens)))
-    corpus_value = json.dumps(corpus[0]) if len(corpus) == 1 else json.dumps(list(corpus))
     about = "about" if preview.complete else "at least"
     lines = [
         f"# {name}: {about} {preview.tokens:,} tokens; check it with `regard validate`, "
         "run it with `regard train`.",
-        f"name = {json.dumps(name)}",
+        _setting("name", name),
         "",
         "[data]",
-        f"corpus = {corpus_value}",
+        _setting("corpus", corpus[0] if len(corpus) == 1 else list(corpus)),
     ]
     if column is not None:
-        lines.append(f"text = {json.dumps(column)}".ljust(34) + "# the column with the text")
+        lines.append(_line(_setting("text", column), "the column with the text"))
     elif unit != "line":
-        lines.append(f'unit = "{unit}"'.ljust(34) + "# what one document is")
+        lines.append(_line(_setting("unit", unit), "what one document is"))
     lines += [
         _line("dev = 0.05", "fraction of the documents for choosing and early stopping"),
         _line("test = 0.05", "fraction for the final evaluation alone"),
-        *([_line(f"group = {json.dumps(group)}", "each value stays in one split")] * bool(group)),
+        *([_line(_setting("group", group), "each value stays in one split")] if group else []),
         "",
         "[tokenizer]",
         _line('kind = "bpe"', "or wordpiece, unigram, word, character: regard ls tokenizer"),
@@ -138,6 +180,10 @@ def propose_recipe(
         "",
     ]
     return "\n".join(lines)
+
+
+def _setting(key: str, value: str | list[str]) -> str:
+    return tomli_w.dumps({key: value}).rstrip()
 
 
 def _line(setting: str, why: str) -> str:
