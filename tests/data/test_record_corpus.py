@@ -465,3 +465,29 @@ def test_row_of_the_users_is_refused(row: dict[str, Any], facts: str) -> None:
 def test_set_has_to_say_whether_it_is_generated() -> None:
     with pytest.raises(UserError, match="corpus 'mine': generated is missing"):
         BUILTIN.add("mine")
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [({}, "2 different texts"), ({"group": "n"}, "1 different values of n")],
+)
+def test_split_without_rows_says_how_few_the_rows_are(
+    tmp_path: Path, settings: dict[str, str], found: str
+) -> None:
+    (tmp_path / "a.csv").write_text("text,label,n\n" + "a,x,1\nb,y,1\n" * 20)
+    data = Data(corpus=(str(tmp_path / "a.csv"),), dev=0.01, test=0.01, **settings)
+    with pytest.raises(UserError, match="none of 40 rows fell into dev, for they have " + found):
+        open_corpus(data, {"text": "text", "label": "label"}).rows("dev")
+
+
+def test_empty_label_is_refused_or_dropped(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\na,x\nb, \nc,y\n")
+    columns = {"text": "text", "label": "label"}
+    data = Data(corpus=(str(tmp_path / "a.csv"),))
+    corpus = open_corpus(data, columns, types={"label": "label"})
+    with pytest.raises(UserError, match="row 3: 'label' holds nothing"):
+        corpus.all_records()
+    data = Data(corpus=(str(tmp_path / "a.csv"),), skip_bad_rows=True)
+    corpus = open_corpus(data, columns, types={"label": "label"})
+    assert [row["label"] for row in corpus.all_records()] == ["x", "y"]
+    assert corpus.dropped.total("bad") == 1

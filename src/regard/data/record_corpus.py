@@ -96,13 +96,15 @@ class Corpus:
         """The records of one split, in the order of the sources; an empty split is an error."""
         rows = self._rows[split]
         if not rows:
-            total = sum(map(len, self._rows.values()))
-            raise UserError(
-                f"none of {total:,} rows fell into {split}",
-                topic="data",
-                where=self.name,
-                hint=f"Give data.{split} a larger fraction or its own file, or give more rows.",
-            )
+            records = self.all_records()
+            what = f"none of {len(records):,} rows fell into {split}"
+            hint = f"Give data.{split} a larger fraction or its own file, or give more rows."
+            keys = len(set(map(self._splitter("train").group_key, records)))
+            if keys < len(records):
+                what += f", for they have {keys:,} different "
+                what += f"values of {self.data.group}" if self.data.group else "texts"
+                hint = f"Such rows stay in one split: give data.{split} its own file, or more rows."
+            raise UserError(what, topic="data", where=self.name, hint=hint)
         return rows
 
     def all_records(self) -> list[Record]:

@@ -14,10 +14,10 @@ from regard.core.errors import UserError, closest
 
 Split = Literal["train", "dev", "test"]
 Unit = Literal["line", "paragraph", "file"]
-ColumnType = Literal["text", "texts", "value", "split_key"]
+ColumnType = Literal["text", "texts", "value", "label", "split_key"]
 """`text`: a string; `texts`: a string or a list of strings; a row with an empty one is dropped.
-`value`: a string, number, true/false, list or object. `split_key`: such a value or nothing, read
-only to split by."""
+`value`: a string, number, true/false, list or object. `label`: such a value, and no blank string,
+for an empty cell is no class. `split_key`: such a value or nothing, read only to split by."""
 TEXT_TYPES: tuple[ColumnType, ...] = ("text", "texts")
 
 SKIP_HINT = "Set data.skip_bad_rows = true to drop such rows (they are counted)"
@@ -171,10 +171,12 @@ class RecordReader:
             return record
         for role, column in self.options.columns.items():
             value = values.get(role)
+            if column.type == "label" and isinstance(value, str) and not value.strip():
+                value = None
             if value is None:
                 if column.optional or column.type == "split_key":
                     continue
-                if column.type != "value":
+                if column.type in TEXT_TYPES:
                     return None
                 hint = f"{SKIP_HINT}, or give it a value."
                 raise self.error(f"{column.name!r} holds nothing", at=at, hint=hint)

@@ -28,7 +28,7 @@ class PairClassification(ClassifierTask):
     "Pooled position: first, last, or the mean of all; auto: an encoder's first, a decoder's last."
 
     column_roles: ClassVar = ("first", "second", "label")
-    role_types: ClassVar = {"second": "text"}
+    role_types: ClassVar = {"second": "text", "label": "label"}
 
     def restore_problem(self, state: TaskState, tools: Tools) -> ClassifierProblem:
         return ClassifierProblem(self, tools, state["labels"], pooling=self.pooling)

@@ -27,6 +27,7 @@ class Classification(ClassifierTask):
     "Pooled position: first, last, or the mean of all; auto: an encoder's first, a decoder's last."
 
     column_roles: ClassVar = ("text", "label")
+    role_types: ClassVar = {"label": "label"}
 
     def restore_problem(self, state: TaskState, tools: Tools) -> ClassifierProblem:
         return ClassifierProblem(self, tools, state["labels"], pooling=self.pooling)

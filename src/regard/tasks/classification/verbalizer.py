@@ -87,7 +87,8 @@ class Verbalizer(LabelTask):
         return {field: field for field in self.fields} | {"label": self.label}
 
     def column_types(self) -> Mapping[str, ColumnType]:
-        return dict.fromkeys(self.fields, "text")
+        types: dict[str, ColumnType] = dict.fromkeys(self.fields, "text")
+        return types | {"label": "label"}
 
     def input_columns(self) -> tuple[str, ...]:
         return self.fields
