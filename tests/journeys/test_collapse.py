@@ -72,7 +72,7 @@ def test_collapsed_variant_is_reported_first_and_not_ranked(
         if verdict["score_key"] == "dev.accuracy"
     }
     assert verdicts["wild"]["sentence"] == "not compared"
-    assert verdicts["wild"]["notes"] == ["wild predicts one class for every row"]
+    assert verdicts["wild"]["notes"] == ["wild predicts one class for every row with 2 of 2 seeds"]
     assert verdicts["slower"]["sentence"] != "not compared"
     page = (runs / "report.html").read_text()
     assert page.index("COLLAPSED") < page.index("<header>")
@@ -86,3 +86,17 @@ def test_collapsed_variant_is_reported_first_and_not_ranked(
     assert not json.loads((runs / "slow" / "seed-0" / "results.json").read_text())["health"][
         "predictions"
     ]["collapsed"]
+
+
+def test_errors_show_labels_as_they_are(workspace: Workspace) -> None:
+    write_rows(workspace)
+    file = workspace.folder / "opinions.csv"
+    rows = file.read_text().replace(",1\n", ",[/b]\n").replace(",0\n", ",[red]\n")
+    file.write_text(rows)
+    trained = workspace.run("train", "opinions.toml")
+    assert trained.index("accuracy") > 0
+    shown = workspace.run("errors", "runs/opinions")
+    assert "[/b]" in shown
+    assert "[red]" in shown
+    same = workspace.run("errors", "runs/opinions", "runs/opinions")
+    assert "where they differ" not in same

@@ -97,7 +97,11 @@ def describe_collapse(runs: Mapping[int, CompletedRun]) -> str:
         return ""
     seeds = f" with {len(collapsed)} of {len(runs)} seeds" if len(runs) > 1 else ""
     first = collapsed[0]
-    return f"predicts one class for every row{seeds}: on dev {first}"
+    which = "its" if len(collapsed) == len(runs) else "such a seed's"
+    return (
+        f"predicts one class for every row{seeds}: on dev {first}; {which} accuracy is the "
+        "frequency of that class"
+    )
 
 
 def seed_tables(name: str, runs: Mapping[int, CompletedRun], score_key: str) -> SeedTables:

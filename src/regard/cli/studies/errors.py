@@ -47,6 +47,8 @@ def errors(
 
 
 def _print_confusion(item_errors: ItemErrors) -> None:
+    from rich.text import Text
+
     from regard.cli.tables import plain_table, print_indented
 
     counts = item_errors.confusion
@@ -56,11 +58,11 @@ def _print_confusion(item_errors: ItemErrors) -> None:
     table = plain_table()
     table.add_column("true ╲ predicted")
     for label in labels:
-        table.add_column(label, justify="right")
+        table.add_column(Text(label), justify="right")
     for truth in labels:
         cells = [counts.get((truth, answer), 0) for answer in labels]
         table.add_row(
-            truth,
+            Text(truth),
             *(
                 f"[bold]{n:,}[/]" if a == truth else f"{n:,}"
                 for a, n in zip(labels, cells, strict=True)
@@ -96,6 +98,8 @@ def _print_items(items: list[ErrorItem], item_errors: ItemErrors, *, title: str)
 
     from regard.cli.tables import plain_table, print_indented
 
+    if not items:
+        return
     table = plain_table()
     runs = item_errors.runs if len(item_errors.runs) > 1 else ("predicted",)
     for heading in ("item", "", "true", *runs, "loss"):

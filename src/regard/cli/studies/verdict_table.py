@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from regard.cli.console import console
-from regard.cli.tables import plain_table, print_indented
+from regard.cli.tables import INDENT, plain_table, print_indented
 from regard.evaluation.formatting import count, duration, quantity, with_interval
 from regard.reports.evidence import Evidence, read_evidence, score_keys
 from regard.reports.study_text import (
@@ -29,8 +30,6 @@ LABEL_WIDTH = 9
 HOW_TO_COMPLETE = "the same command trains missing runs; delete the folder of a damaged run first"
 MAX_NAME_WIDTH = 24
 "Width of names of variants and baselines; longer ones wrap."
-MIN_WIDTH_FOR_COST = 100
-"Terminal width from which on training time and speed are shown."
 
 
 def print_outcome(outcome: Outcome, report: Path) -> None:
@@ -60,6 +59,10 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
         _say("", HOW_TO_COMPLETE, style="dim")
     if outcome.unequal or outcome.missing or evidence.unreadable_runs:
         console().print()
+    for flaw in outcome.data_flaws:
+        _say("DATA", flaw.removeprefix("data: "), style="yellow")
+    if outcome.data_flaws:
+        console().print()
     judged = verdicts_by_score(outcome)
     for score_key, verdicts in judged.items():
         for verdict in verdicts:
@@ -69,7 +72,10 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
     for remark in outcome.remarks:
         _say("", remark, style="dim")
     console().print()
-    print_indented(_table(evidence))
+    table = _table(evidence, with_cost=True)
+    if Measurement.get(console(), console().options, table).minimum > console().width - INDENT:
+        table = _table(evidence, with_cost=False)
+    print_indented(table)
     for one in outcome.contamination:
         _say("", all_items_sentence(one, outcome), style="dim")
     if evidence.sample_flags:
@@ -104,10 +110,9 @@ def _say(label: str, text: str, *, style: str = "") -> None:
     print_indented(row)
 
 
-def _table(evidence: Evidence) -> Table:
+def _table(evidence: Evidence, *, with_cost: bool) -> Table:
     """The deciding score with its interval, the same metric on other splits, and the cost."""
     outcome = evidence.outcome
-    cost = console().width >= MIN_WIDTH_FOR_COST
     metric = outcome.decides.partition(".")[2]
     keys = score_keys(outcome, metric)
     table = plain_table()
@@ -122,7 +127,7 @@ def _table(evidence: Evidence) -> Table:
                 Text(variant.name), *(_score(value, True, variant.is_ranked) for value in values)
             )
         return table
-    for heading in ("parameters", *names, *(("time", "tokens/s") if cost else ())):
+    for heading in ("parameters", *names, *(("time", "tokens/s") if with_cost else ())):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("audit", overflow="fold", min_width=MAX_NAME_WIDTH)
     for variant in outcome.variants:
@@ -136,7 +141,7 @@ def _table(evidence: Evidence) -> Table:
                     duration(nan_to_none(variant.seconds)),
                     count(nan_to_none(variant.tokens_per_second)),
                 )
-                * cost
+                * with_cost
             ),
             Text(audit_label(variant), style="" if variant.is_ranked else "bold red"),
         )
@@ -146,7 +151,7 @@ def _table(evidence: Evidence) -> Table:
             Text(f"─ {name}"),
             "",
             *(_score(scores[key], key == outcome.decides, True) for key in keys),
-            *(("", "") * cost),
+            *(("", "") * with_cost),
             Text(f"baseline: {comparison}" if comparison else "baseline"),
             style="dim",
         )
@@ -160,7 +165,9 @@ def _score(text: str, decides: bool, valid: bool) -> Text:
 
 
 def _parameters(variant: VariantOutcome) -> str:
-    """`1.13 M`, or `770 of 22.71 M` if only those are trained."""
+    """`1.13 M`, or `770 of 22.71 M` if only those are trained; unknown without a finished run."""
+    if not variant.parameters:
+        return "–"
     total = _millions(variant.parameters)
     return total if variant.trained is None else f"{_millions(variant.trained)} of {total}"
 

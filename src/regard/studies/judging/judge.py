@@ -485,7 +485,11 @@ def _collapse(variant: _Variant, metric: ItemMetric) -> str:
         if warning := collapse_warning(predicted, truth):
             found.append(warning)
     seeds = f" with {len(found)} of {len(variant.seeds)} seeds" if len(variant.seeds) > 1 else ""
-    return f"{COLLAPSED}{seeds}: {found[0]}" if found else ""
+    if not found:
+        return ""
+    which = "its" if len(found) == len(variant.seeds) else "such a seed's"
+    accuracy = f"{which} accuracy is the frequency of that class"
+    return f"{COLLAPSED}{seeds}: {found[0]}; {accuracy}"
 
 
 def _undeclared_groups(
