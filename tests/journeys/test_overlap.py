@@ -254,6 +254,69 @@ def test_conflicting_labels_are_said_with_the_first_row(workspace: Workspace) ->
     assert "2 rows" in said
 
 
+@pytest.mark.usefixtures("in_process_trainings")
+def test_flaws_of_the_data_stand_before_the_scores(workspace: Workspace) -> None:
+    write_authored(
+        workspace, lambda text, label: f"{text} {'yes' if label == '1' else 'no'}", group="author"
+    )
+    [said] = said_before_training(workspace)
+    trained = workspace.run("train", "stranger.toml")
+    assert trained.index(said) < trained.index("accuracy")
+    evaluated = workspace.run("evaluate", "runs/stranger")
+    assert evaluated.index(said) < evaluated.index("accuracy")
+    page = (workspace.folder / "runs/stranger/report.html").read_text()
+    assert 0 < page.index("the label stands in text") < page.index('class="headline')
+    study = {
+        "base": "stranger.toml",
+        "seeds": [0, 1],
+        "decides": "test.accuracy",
+        "variants": {"low": {}, "high": {"train.lr": 2e-2}},
+    }
+    workspace.write("study.toml", tomli_w.dumps(study))
+    compared = workspace.run("compare", "study.toml")
+    assert compared.index("DATA") < compared.index("the label stands in text")
+    assert compared.index("the label stands in text") < compared.index("VERDICT")
+    runs = workspace.folder / "runs/study"
+    assert json.loads((runs / "outcome.json").read_text())["data_flaws"] == [said]
+    for page in ((runs / name).read_text() for name in ("report.html", "report.md")):
+        assert page.count("he label stands in text") == 1
+
+
+def test_labels_spelled_in_two_ways_are_said(workspace: Workspace) -> None:
+    write_data(workspace, copied=0)
+    file = workspace.folder / "train.csv"
+    header, *rows = file.read_text().splitlines()
+    respelled = [f"{row}.0" if number % 2 else row for number, row in enumerate(rows)]
+    file.write_text("\n".join([header, *respelled]) + "\n")
+    said = said_before_training(workspace)
+    assert len(said) == 2
+    assert "'0' (" in said[0]
+    assert "'0.0' (" in said[0]
+    assert "2 classes" in said[0]
+
+
+def test_a_test_that_stands_in_dev_is_said(workspace: Workspace) -> None:
+    write_data(workspace, copied=0)
+    (workspace.folder / "dev.csv").write_text((workspace.folder / "test.csv").read_text())
+    [said] = said_before_training(workspace)
+    assert "75 of 75 in test stand in dev, 75 word for word" in said
+
+
+def test_pairs_with_swapped_sides_are_said(workspace: Workspace) -> None:
+    rows = random_rows(480, words=12, seed=5)
+    pairs = [
+        (first, second, label)
+        for (first, label), (second, _) in zip(rows[::2], rows[1::2], strict=True)
+    ]
+    swapped = [(second, first, label) for first, second, label in pairs[:40]]
+    for name, some in (("train", pairs[:160]), ("dev", pairs[160:200]), ("test", swapped)):
+        lines_of_file = ["first,second,label", *map(",".join, some)]
+        (workspace.folder / f"{name}.csv").write_text("\n".join(lines_of_file) + "\n")
+    workspace.write("stranger.toml", tomli_w.dumps({**RECIPE, "task": {"kind": "pairs"}}))
+    [said] = said_before_training(workspace)
+    assert "40 of 40 in test stand in training with their two texts swapped, 40 with" in said
+
+
 def test_corpus_stats_say_what_overlaps(workspace: Workspace) -> None:
     write_data(workspace)
     command = ("corpus", "stats", "train.csv", "--dev", "dev.csv", "--test", "test.csv")

@@ -9,11 +9,17 @@ import pytest
 from regard.data.corpus import Split
 from regard.data.record_corpus import Record
 from regard.runs.preparation.item_overlap import ItemOverlap
-from regard.runs.preparation.overlap import RowItems, count_overlap, find_overlap
+from regard.runs.preparation.overlap import (
+    RowItems,
+    count_overlap,
+    count_test_in_dev,
+    find_overlap,
+)
 from regard.tasks import Task
 from regard.tasks.classification.pairs import PairClassification
 from regard.tasks.classification.text import Classification
 from regard.tasks.qa.recall import Recall
+from regard.tasks.retrieval.similarity import Similarity
 
 Records = dict[Split, list[Record]]
 
@@ -79,6 +85,19 @@ def test_another_name_is_another_question() -> None:
     assert (found["exact"], found["near"]) == (1, 0)
 
 
+def test_similar_texts_are_the_same_pair_in_either_order() -> None:
+    first, second = words(20, seed=1), words(20, seed=2)
+    changed = " ".join(["changed", *first.split()[1:]])
+    train = [Record({"first": first, "second": second, "score": "1"})]
+    test = [
+        Record({"first": second, "second": first, "score": "1"}),
+        Record({"first": second, "second": changed, "score": "1"}),
+        Record({"first": second, "second": words(20, seed=3), "score": "1"}),
+    ]
+    found = counts(Similarity(), {"train": train, "dev": [], "test": test})
+    assert (found["exact"], found["near"]) == (1, 1)
+
+
 def test_every_copy_is_dropped_from_training() -> None:
     text = words(20, seed=1)
     changed = " ".join(["changed", *text.split()[1:]])
@@ -97,3 +116,15 @@ def test_items_are_left_out_from_one_in_a_hundred_on(overlapping: int, scored: i
     assert len(items.scored(list(range(200)))) == scored
     assert items.is_contaminated == (scored < 200)
     assert items.label("test:77abf00d").endswith("clean") == (scored < 200)
+
+
+def test_test_rows_that_stand_in_dev_are_counted() -> None:
+    shared = [words(20, seed=seed) for seed in range(4)]
+    dev = texts(*[(text, "1") for text in shared], (words(20, seed=9), "0"))
+    changed = " ".join(["changed", *shared[1].split()[1:]])
+    test = texts((shared[0].upper(), "1"), (changed, "1"), (words(20, seed=8), "0"))
+    splits = RowItems(Classification(), {"train": [], "dev": dev, "test": test})
+    found = count_test_in_dev(splits)
+    assert (found.items, found.exact, found.near) == (3, 1, 1)
+    # Where one template made all rows, only equal ones count.
+    assert count_test_in_dev(splits, alike={"test"}).near == 0

@@ -174,6 +174,7 @@ def evaluate(
         estimates=evaluated.estimates,
         comparisons=evaluated.comparisons,
         contamination=evaluated.contamination,
+        data_flaws=prepared.overlap.flaws,
         audit=results.audit,
         health=results.health,
         remarks=results.remarks,

@@ -144,9 +144,14 @@ def markdown(evidence: Evidence) -> str:
     if outcome.question:
         lines += [_escape_markdown(outcome.question), ""]
     lines += [f"{study_size(outcome)}; {short_label(outcome.decides)} decides.", ""]
+    for one in outcome.contamination:
+        overlap = one.overlap
+        text = f"{overlap.sentence}: {overlap.consequence}"
+        lines += [f"**CONTAMINATED** {_escape_markdown(text)}\n"]
     lines += [f"**INVALID** {_escape_markdown(one)}\n" for one in outcome.invalid]
     lines += [f"**COLLAPSED** {_escape_markdown(one)}\n" for one in outcome.collapsed]
     lines += [f"**DIVERGED** {_escape_markdown(one)}\n" for one in outcome.diverged]
+    lines += _markdown_list("Data", [one.removeprefix("data: ") for one in outcome.data_flaws])
     judged = verdicts_by_score(outcome)
     for score_key, verdicts in judged.items():
         lines += [f"## {long_label(score_key)}", ""]

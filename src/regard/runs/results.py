@@ -243,6 +243,8 @@ class EvaluationRecord(JsonRecord, HtmlDisplay):
     health: HealthRecord | None = None
     "None if it was not judged."
     remarks: tuple[str, ...] = ()
+    data_flaws: tuple[str, ...] = ()
+    "What lets a model be right on this data without learning, or wrong whatever it learns."
     contamination: tuple[ContaminationRecord, ...] = ()
     "Of the splits whose scores leave out overlapping items."
 

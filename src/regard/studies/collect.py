@@ -109,7 +109,14 @@ def collect_outcome(
         diverged=[describe_divergences(variant) for variant in variants if variant.diverged],
         divergences=divergences,
         contamination=contamination,
+        data_flaws=_data_flaws(completed),
     )
+
+
+def _data_flaws(completed: CompletedRuns) -> list[str]:
+    """Each flaw once; most are of the data that all runs share."""
+    runs = [run for variant in completed.values() for run in variant.values()]
+    return list(dict.fromkeys(flaw for run in runs for flaw in run.results.data_flaws))
 
 
 def _summarize(variant: VariantOutcome, runs: Mapping[int, CompletedRun]) -> None:
@@ -233,7 +240,7 @@ def _why_not_compared(
         if not variant.is_valid:
             return f"{variant.name} could see what it had to predict"
         if variant.collapsed:
-            return f"{variant.name} predicts one class for every row"
+            return f"{variant.name} {variant.collapsed.partition(':')[0]}"
         if variant.diverged:
             return f"{variant.name} {variant.diverged}, and no mean over the others is judged"
         if not completed[variant.name]:
@@ -276,10 +283,7 @@ def _why_invalid(variant: VariantOutcome) -> str:
 
 
 def why_not_ranked(variant: VariantOutcome) -> str:
-    return (
-        f"{variant.name} {variant.collapsed}; its accuracy is the frequency of that class, and it "
-        "is not ranked"
-    )
+    return f"{variant.name} {variant.collapsed}, and it is not ranked"
 
 
 def _remarks(loaded: LoadedStudy, variants: Mapping[str, VariantOutcome]) -> list[str]:

@@ -201,6 +201,8 @@ class Outcome(HtmlDisplay):
     "Of each variant against its reference, where either diverged."
     contamination: list[StudyContamination] = field(default_factory=list)
     "Splits with items that stand in training; the scores leave these items out."
+    data_flaws: list[str] = field(default_factory=list)
+    "What lets a model be right on the runs' data without learning, or wrong whatever it learns."
     looks: list[Look] = field(default_factory=list)
     "What was judged at other seeds before, and last what is judged now."
     sources: Sequence[ResultSource] = ()

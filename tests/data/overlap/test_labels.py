@@ -7,7 +7,13 @@ import random
 import pytest
 
 from regard.data.builtin import BUILTIN, read_rows
-from regard.data.overlap.labels import LabelConflict, conflicting_labels, label_giveaways
+from regard.data.overlap.labels import (
+    LabelConflict,
+    conflicting_labels,
+    label_giveaways,
+    respelled_labels,
+    swapped_pairs,
+)
 
 TOPICS = {
     "sport": [
@@ -134,3 +140,45 @@ def test_built_in_tasks_give_nothing_away(name: str, label: str) -> None:
     rows = list(read_rows(BUILTIN.get(name)))
     columns = {key: [row[key] for row in rows] for key in rows[0] if key not in (label, "split")}
     assert label_giveaways(columns, [row[label] for row in rows]) == []
+
+
+def test_a_word_in_the_rows_of_one_label_of_three() -> None:
+    texts, labels = topic_rows()
+    told = [
+        text + " banana" * (label == "sport") for text, label in zip(texts, labels, strict=True)
+    ]
+    (giveaway,) = label_giveaways({"text": told}, labels)
+    assert (giveaway.kind, dict(giveaway.words)) == ("word", {"sport": "banana"})
+    assert giveaway.is_of_one_label
+    often = [text + " banana" * (i % 20 == 0) for i, text in enumerate(told)]
+    assert label_giveaways({"text": often}, labels) == []
+
+
+def test_a_rare_label_conceals_no_giveaway() -> None:
+    texts, labels = topic_rows()
+    labels[:5] = ["rare"] * 5
+    told = [f"{text} {label}" for text, label in zip(texts, labels, strict=True)]
+    (giveaway,) = label_giveaways({"text": told}, labels)
+    assert set(giveaway.words) <= set(TOPICS)
+    assert not giveaway.is_of_one_label
+
+
+@pytest.mark.parametrize(
+    ("labels", "found"),
+    [
+        (["World", "world", "Sports"], [["World", "world"]]),
+        (["1", "1.0", "01", "2"], [["01", "1", "1.0"]]),
+        (["yes ", "yes"], []),  # white space around a label is no part of it
+        (["1.5", "15", "nan", "inf"], []),
+        (["not good", "Not-good"], [["Not-good", "not good"]]),
+        (["+", "-"], []),
+    ],
+)
+def test_labels_that_differ_in_spelling(labels: list[str], found: list[list[str]]) -> None:
+    assert respelled_labels(labels) == found
+
+
+def test_swapped_pairs() -> None:
+    train = [("a cat", "a dog"), ("one", "two"), ("x", "x"), ("p", "q"), ("q", "p")]
+    test = [("A dog!", "A cat"), ("one", "two"), ("x", "x"), ("p", "q"), ("cat", "dog")]
+    assert swapped_pairs(test, train) == {0: 0}

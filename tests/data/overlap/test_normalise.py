@@ -20,6 +20,7 @@ PLAIN = "the cat's café is 30 well known to us"
         "«the cat's café» (is $30) — well_known… to us!",
         "ｔｈｅ cat's ca\u00adfé\u200b is ３０ well known to us",
         "*the* `cats` café is #30 well~known to us",
+        "&quot;the&nbsp;cat&#39;s caf&eacute; is 30 &lt; well&#8211;known to us&quot;",
     ],
 )
 def test_the_same_words(text: str) -> None:
@@ -35,6 +36,7 @@ def test_the_same_words(text: str) -> None:
         ("(()())", "((()))"),
         ("cote", "côte"),
         ("ab", "a b"),
+        ("1 &lt; 2", "1 &gt; 2"),
         ("1.5", "15"),
     ],
 )

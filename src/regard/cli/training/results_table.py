@@ -48,6 +48,9 @@ def print_results(results: EvaluationRecord, *, title: str) -> None:
     print_contamination(results.contamination)
     console().print(f"  {title}", markup=False)
     _print_audit(results.audit)
+    for flaw in results.data_flaws:
+        console().print(f"  {flaw}", style="yellow", markup=False, soft_wrap=True)
+    _print_collapse(results.health)
     print_indented(table)
     items = next((row.items for row in results.estimates), "items")
     is_grouped = any(row.groups is not None for row in results.estimates)
@@ -63,7 +66,7 @@ def print_results(results: EvaluationRecord, *, title: str) -> None:
         console().print(text, style="dim", markup=False, soft_wrap=True)
     _print_subset_scores(results.estimates, main, others)
     _print_signature(results.estimates, main)
-    _print_health(results.health)
+    _print_sample_flags(results.health)
     for remark in results.remarks:
         console().print(f"  {remark}", markup=False, soft_wrap=True)
 
@@ -149,15 +152,17 @@ def _print_audit(audit: AuditRecord | None) -> None:
         console().print(text, style="dim", markup=False, soft_wrap=True)
 
 
-def _print_health(health: HealthRecord | None) -> None:
-    """Collapsed predictions and degenerate samples."""
-    if health is None:
-        return
-    if health.predictions and health.predictions.collapsed:
+def _print_collapse(health: HealthRecord | None) -> None:
+    """That all predictions are one class, in red: it comes before their accuracy."""
+    if health and health.predictions and health.predictions.collapsed:
         one_class = health.predictions.collapsed
-        text = f"  COLLAPSED  {one_class}: its scores are those of that constant prediction"
+        text = f"  COLLAPSED  dev: {one_class}: its scores are those of that constant prediction"
         console().print(text, style="bold red", markup=False, soft_wrap=True)
-    if health.samples and health.samples.flags:
+
+
+def _print_sample_flags(health: HealthRecord | None) -> None:
+    """What is wrong with the samples of a language model."""
+    if health and health.samples and health.samples.flags:
         text = f"  {'; '.join(health.samples.flags)}"
         console().print(text, style="yellow", markup=False, soft_wrap=True)
 

@@ -7,8 +7,9 @@ happens to fit a few rows is none. An easy task is none either: its label follow
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from regard.data.overlap.normalise import normalise
 
 MIN_ACCURACY = 0.99
 MIN_ROWS = 20
-"Rows of each label on which a giveaway is measured."
+"Rows of each label on which a giveaway is measured; labels with fewer are left out."
 MIN_INFORMEDNESS = 0.9
 "Fraction of a label's rows with a word, less that of the other rows, for it to be tried."
 MAX_LABELS = 64
@@ -48,6 +49,8 @@ class Giveaway:
     accuracy: float
     rows: int
     "On which the accuracy was measured."
+    is_of_one_label: bool = False
+    "Whether it decides one label of several alone, and says nothing of the others."
 
 
 def conflicting_labels(texts: Sequence[str], labels: Sequence[Any]) -> list[LabelConflict]:
@@ -62,15 +65,50 @@ def conflicting_labels(texts: Sequence[str], labels: Sequence[Any]) -> list[Labe
     ]
 
 
+def respelled_labels(labels: Iterable[str]) -> list[list[str]]:
+    """Labels that differ in case or in how a number is written alone, together."""
+    spellings: dict[str | float, set[str]] = defaultdict(set)
+    for label in {label.strip() for label in labels}:
+        spellings[_spoken(label)].add(label)
+    return sorted(sorted(each) for each in spellings.values() if len(each) > 1)
+
+
+def _spoken(label: str) -> str | float:
+    try:
+        number = float(label)
+    except ValueError:
+        return normalise(label)
+    return number if math.isfinite(number) else label
+
+
+def swapped_pairs(
+    pairs: Sequence[tuple[str, str]], others: Iterable[tuple[str, str]]
+) -> dict[int, int]:
+    """Which pairs stand among the others with their sides swapped, and not as they are; each with
+    the number of the first such other."""
+    known: dict[tuple[str, str], int] = {}
+    for number, (first, second) in enumerate(others):
+        known.setdefault((normalise(first), normalise(second)), number)
+    found = {}
+    for number, (first, second) in enumerate(pairs):
+        pair = normalise(first), normalise(second)
+        if pair not in known and pair[::-1] in known:
+            found[number] = known[pair[::-1]]
+    return found
+
+
 def label_giveaways(columns: Mapping[str, Sequence[Any]], labels: Sequence[Any]) -> list[Giveaway]:
     """The columns that a model reads and whose values, or single words, decide the label."""
     answers = [str(label) for label in labels]
     rows = [int(row) for row in np.random.default_rng(0).permutation(len(answers))[:MAX_ROWS]]
-    seen, measured = rows[::2], rows[1::2]
-    counts = Counter(answers[row] for row in measured)
-    known = {answers[row] for row in seen}
-    if not 2 <= len(known) <= MAX_LABELS or set(counts) != known or min(counts.values()) < MIN_ROWS:
+    counts = Counter(answers[row] for row in rows[1::2])
+    known = {label for label, count in counts.items() if count >= MIN_ROWS}
+    known &= {answers[row] for row in rows[::2]}
+    if not 2 <= len(known) <= MAX_LABELS:
         return []
+    seen, measured = (
+        [row for row in half if answers[row] in known] for half in (rows[::2], rows[1::2])
+    )
     found = []
     for name, values in columns.items():
         giveaway = _column_giveaway(name, values, answers, seen, measured)
@@ -124,9 +162,7 @@ def _word_giveaway(
             if informedness.get(word, 0.0) >= MIN_INFORMEDNESS:
                 words[label] = word
         without = set(sizes) - set(words)
-        if len(without) > 1:
-            continue
-        default = next(iter(without), None)
+        default = next(iter(without)) if len(without) == 1 else None
         predicted = []
         for row in measured:
             found = [label for label, word in words.items() if (kind, word) in features[row]]
@@ -134,6 +170,12 @@ def _word_giveaway(
         accuracy = _accuracy_if_decided(predicted, [labels[row] for row in measured])
         if accuracy:
             return Giveaway(kind, name, words, accuracy, len(measured))
+        for label, word in words.items():
+            has_word = [str((kind, word) in features[row]) for row in measured]
+            is_label = [str(labels[row] == label) for row in measured]
+            if accuracy := _accuracy_if_decided(has_word, is_label):
+                one = {label: word}
+                return Giveaway(kind, name, one, accuracy, len(measured), is_of_one_label=True)
     return None
 
 

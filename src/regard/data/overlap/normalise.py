@@ -1,13 +1,14 @@
 """The words of a text, however it is typed.
 
-Texts that differ in case, Unicode form, punctuation or white space alone are normalised to the same
-words. An operator between digits stays, so that 12*3 and 12/3 are two texts, and so does an emoji.
-A text without any word is its own characters. Characters of scripts that put no spaces between
-words are words by themselves.
+Texts that differ in case, Unicode form, punctuation, white space or HTML's entities alone are
+normalised to the same words. An operator between digits stays, so that 12*3 and 12/3 are two
+texts, and so does an emoji. A text without any word is its own characters. Characters of scripts
+that put no spaces between words are words by themselves.
 """
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 
@@ -28,6 +29,8 @@ WITHOUT_SPACES = (
 
 def normalise(text: str) -> str:
     """The words of a text, casefolded and without punctuation, one space between."""
+    if "&" in text:
+        text = html.unescape(text)
     text = OPERATOR_BETWEEN_DIGITS.sub(_stand_in, text)
     if not text.isascii():
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())

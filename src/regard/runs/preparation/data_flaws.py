@@ -1,19 +1,28 @@
 """What data lets a model get right without learning, or wrong whatever it learns.
 
-Labels that contradict each other, a label that stands in the row, an author, document or source in
+Labels that contradict each other or are spelled in two ways, a label that stands in the row, pairs
+of training with their sides swapped, an author, document or source in
 several splits, and one with several held-out rows that were not declared a group. Each is one
 sentence, with what cures it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
 from regard.data.corpus import SPLITS, Corpus, Split
-from regard.data.overlap.labels import MAX_LABELS, Giveaway, conflicting_labels, label_giveaways
+from regard.data.overlap.labels import (
+    MAX_LABELS,
+    Giveaway,
+    conflicting_labels,
+    label_giveaways,
+    respelled_labels,
+    swapped_pairs,
+)
 from regard.data.overlap.straddling import (
     StraddlingColumn,
     likely_group_columns,
@@ -22,6 +31,7 @@ from regard.data.overlap.straddling import (
 from regard.data.readers.records import DropCounts
 from regard.data.record_corpus import Record
 from regard.data.sources import FileSource
+from regard.data.statistics import SplitOverlap
 from regard.evaluation.formatting import join_words, quantity
 from regard.tasks import Task
 
@@ -33,9 +43,12 @@ def row_flaws(task: Task, records: Mapping[Split, Sequence[Record]], corpus: Cor
     """Of the rows of a task."""
     rows = [record for split in SPLITS for record in records[split]]
     labels = [task.target_text(row) for row in rows]
+    is_classifier = "label" in task.column_types().values()
     flaws: list[str] = []
     if len(set(labels)) <= MAX_LABELS and None not in labels:
         flaws += _conflicts(task, rows, labels)
+        if is_classifier:
+            flaws += _respelled_labels(labels)
         trained = records["train"]
         texts = {
             role: [row[role] for row in trained]
@@ -44,8 +57,13 @@ def row_flaws(task: Task, records: Mapping[Split, Sequence[Record]], corpus: Cor
         }
         found = label_giveaways(texts, [task.target_text(row) for row in trained])
         flaws += [_giveaway(one, task) for one in found]
+    if is_classifier and len(task.input_columns()) == 2:
+        flaws += _swapped_pairs(task, records)
     streamed = ((split, row, task.target_text(row)) for split in SPLITS for row in records[split])
-    read = {*task.columns().values()}
+    columns, inputs = task.columns(), task.input_columns()
+    # One of several inputs may be shared by many rows, as a passage or a premise is.
+    shared = inputs if len(inputs) > 1 else ()
+    read = {column for role, column in columns.items() if role not in shared}
     return flaws + _group_columns(
         corpus,
         islice(streamed, MAX_ROWS),
@@ -75,6 +93,38 @@ def _conflicts(task: Task, rows: Sequence[Record], labels: Sequence[str | None])
     ]
 
 
+def _respelled_labels(labels: Sequence[str | None]) -> Iterator[str]:
+    counts = Counter(str(label).strip() for label in labels)
+    for spellings in respelled_labels(counts):
+        named = join_words(f"{label!r} ({quantity(counts[label], 'rows')})" for label in spellings)
+        yield (
+            f"data: the labels {named} differ in spelling alone, and are {len(spellings)} classes: "
+            "write them alike"
+        )
+
+
+def _swapped_pairs(task: Task, records: Mapping[Split, Sequence[Record]]) -> Iterator[str]:
+    first, second = task.input_columns()
+
+    def sides(split: Split) -> list[tuple[str, str]]:
+        return [(row[first], row[second]) for row in records[split]]
+
+    for split in SPLITS[1:]:
+        found = swapped_pairs(sides(split), sides("train"))
+        items = len(records[split])
+        if not SplitOverlap(items=items, exact=len(found)).is_contaminated:
+            continue
+        same = sum(
+            task.target_text(records[split][item]) == task.target_text(records["train"][row])
+            for item, row in found.items()
+        )
+        yield (
+            f"data: {len(found):,} of {items:,} in {split} stand in training with their two texts "
+            f"swapped, {same:,} with the label they have there: if the order means nothing, leave "
+            "them out of one of the two"
+        )
+
+
 def _giveaway(giveaway: Giveaway, task: Task) -> str:
     column, setting = task.columns()[giveaway.name], f"task.{giveaway.name}"
     rate = f"right in {giveaway.accuracy:.1%} of {giveaway.rows:,} rows"
@@ -84,8 +134,9 @@ def _giveaway(giveaway: Giveaway, task: Task) -> str:
             f"the rest; set {setting} to another column"
         )
     words = [f"{word!r} is {label}" for label, word in giveaway.words.items()]
+    which = "one of the labels" if giveaway.is_of_one_label else "the label"
     return (
-        f"data: the label stands in {column}: the {giveaway.kind} {join_words(words)}, {rate}; "
+        f"data: {which} stands in {column}: the {giveaway.kind} {join_words(words)}, {rate}; "
         f"remove it from the text, or set {setting} to another column"
     )
 

@@ -31,7 +31,7 @@ from regard.tasks import Task
 
 Row = TypeVar("Row")
 
-OVERLAP_SCHEMA = 5
+OVERLAP_SCHEMA = 6
 MIN_ROWS_OF_LABEL = 5
 "Mean rows of a target from which on targets are labels."
 HELD_OUT: tuple[Split, ...] = SPLITS[1:]
@@ -43,11 +43,14 @@ class SplitItems:
     def __init__(self, texts: Callable[[Split], Iterable[str]]) -> None:
         self.texts = texts
 
-    def is_same(self, split: Split, found: Overlap) -> bool:
-        """Whether an item and the row that is near to it are the same item to the task."""
+    def is_same(self, split: Split, found: Overlap, *, within: Split = "train") -> bool:
+        """Whether an item and the row of another split that is near to it are the same item to the
+        task."""
         return True
 
-    def agreement(self, split: Split, found: Sequence[Overlap]) -> LabelAgreement:
+    def agreement(
+        self, split: Split, found: Sequence[Overlap], *, within: Split = "train"
+    ) -> LabelAgreement:
         """How the labels of items agree with those of their rows; without labels, there are no
         pairs."""
         return LabelAgreement(pairs=0, same=0, expected=0.0, deviation=0.0)
@@ -64,11 +67,11 @@ class RowItems(SplitItems):
             split: [task.target_text(record) for record in records[split]] for split in SPLITS
         }
 
-    def is_same(self, split: Split, found: Overlap) -> bool:
+    def is_same(self, split: Split, found: Overlap, *, within: Split = "train") -> bool:
         if found.kind == "exact":
             return True
-        item, row = self.records[split][found.item], self.records["train"][found.row]
-        target, other = self.targets[split][found.item], self.targets["train"][found.row]
+        item, row = self.records[split][found.item], self.records[within][found.row]
+        target, other = self.targets[split][found.item], self.targets[within][found.row]
         # One of few labels says nothing of the rest of its row; another answer, that it is another.
         if target is not None and other is not None and not self.has_labels:
             same_target = target == other or text_similarity(target, other) >= MIN_SIMILARITY
@@ -82,9 +85,11 @@ class RowItems(SplitItems):
         targets = self.targets["train"]
         return len(set(targets)) <= min(MAX_LABELS, len(targets) / MIN_ROWS_OF_LABEL)
 
-    def agreement(self, split: Split, found: Sequence[Overlap]) -> LabelAgreement:
+    def agreement(
+        self, split: Split, found: Sequence[Overlap], *, within: Split = "train"
+    ) -> LabelAgreement:
         labelled = [one for one in found if self.targets[split][one.item] is not None]
-        return label_agreement(labelled, self.targets[split], self.targets["train"])
+        return label_agreement(labelled, self.targets[split], self.targets[within])
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,8 @@ def load_or_find_overlap(
         drop=recipe.data.drop_overlap,
         on_progress=observer.progress("searching overlap"),
     )
-    overlap = replace(overlap, flaws=tuple(find_flaws()))
+    shared = count_test_in_dev(splits, alike=overlap.alike)
+    overlap = replace(overlap, flaws=(*_shared_sentences(shared), *find_flaws()))
     file.parent.mkdir(parents=True, exist_ok=True)
     write_record(file, overlap, schema=OVERLAP_SCHEMA)
     return overlap
@@ -169,6 +175,30 @@ def find_overlap(
         if not dropped:
             rows |= _rows_in_held_out(splits, alike=alike, on_progress=on_progress)
         dropped |= rows
+
+
+def count_test_in_dev(splits: SplitItems, *, alike: Collection[str] = ()) -> SplitOverlap:
+    """The items of test that stand in dev, on which settings and steps are chosen."""
+    dev, test = list(splits.texts("dev")), list(splits.texts("test"))
+    found = [
+        one
+        for one in find_overlaps(dev, {"test": test})["test"]
+        if splits.is_same("test", one, within="dev")
+    ]
+    exact = [one for one in found if one.kind == "exact"]
+    near = [one for one in found if one.kind == "near"]
+    if alike or splits.agreement("test", near, within="dev").at_chance:
+        near = []
+    return SplitOverlap(items=len(test), exact=len(exact), near=len(near))
+
+
+def _shared_sentences(shared: SplitOverlap) -> Iterator[str]:
+    if shared.is_contaminated:
+        yield (
+            f"data: {shared.overlapping:,} of {shared.items:,} in test stand in dev, "
+            f"{shared.exact:,} word for word: what is chosen on dev is chosen on test; "
+            "give dev and test different rows"
+        )
 
 
 def _rows_in_held_out(

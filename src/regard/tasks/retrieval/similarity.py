@@ -21,6 +21,7 @@ from regard.batch import Example
 from regard.core.errors import UserError
 from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import Split
+from regard.data.overlap.normalise import normalise
 from regard.data.record_corpus import Record
 from regard.evaluation.baselines.tfidf_cosine import TfidfCosine
 from regard.evaluation.metrics.metric import Row
@@ -84,6 +85,14 @@ class Similarity(Task):
 
     def texts(self, record: Record) -> list[str]:
         return [record["first"], record["second"]]
+
+    def identity_text(self, record: Record) -> str:
+        """The two texts in one order, whichever stands first."""
+        return " ".join(sorted(self.input_texts(record), key=normalise))
+
+    def is_near(self, row: Record, other: Record) -> bool:
+        swapped = Record({**other, "first": other["second"], "second": other["first"]})
+        return super().is_near(row, other) or super().is_near(row, swapped)
 
     def parse_score(self, record: Record) -> float:
         """The true score of a row; refused if it is no number in the range."""
