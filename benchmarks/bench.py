@@ -1,6 +1,6 @@
 """`make bench`: regard against its peers on the same work, and against the matmul peak.
 
-    .venv-bench/bin/python -m benchmarks.bench                  # all rows, about 40 minutes
+    .venv-bench/bin/python -m benchmarks.bench                  # all rows, more than an hour
     .venv-bench/bin/python -m benchmarks.bench --only kinds     # some rows, without the page
 
 Writes benchmarks/results/<date>-<simd>.json, docs/performance.md and its chart. Rows that need
@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.as_typed import shakespeare
+from benchmarks.environment import restart_in_user_environment
 from benchmarks.speed import (
     fine_tuning,
     generation,
@@ -39,6 +41,7 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 REMARKS = HERE / "speed" / "remarks.md"
 BENCHMARKS: dict[str, Callable[..., Iterable[Row]]] = {
+    "shakespeare": shakespeare.rows,
     "training": training.rows,
     "peak": peak.rows,
     "sentences": sentences.rows,
@@ -50,17 +53,16 @@ BENCHMARKS: dict[str, Callable[..., Iterable[Row]]] = {
 
 
 def main() -> None:
+    restart_in_user_environment("benchmarks.bench")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS))
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--page-of", type=Path, help="only write the page of these results")
     arguments = parser.parse_args()
     if arguments.page_of:
         results = json.loads(arguments.page_of.read_text(encoding="utf-8"))
         page.write_page(results, DOCS, remarks=REMARKS.read_text(encoding="utf-8"))
         return
-    torch.set_num_threads(arguments.threads)
     results = {"date": date.today().isoformat(), "machine": machine(), "rows": [], "missing": []}
     for name in arguments.only:
         try:

@@ -8,12 +8,10 @@ one with REGARD_KERNELS=off.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from statistics import median
 
-import torch
 from benchmarks.speed import generation, training
 from benchmarks.speed.sizes import SIZES
 from benchmarks.speed.timing import OURS, ratio_by_round
@@ -25,7 +23,6 @@ StartProcess = Callable[..., WorkerProcess]
 
 
 def main() -> None:
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
     for name, start in workloads().items():
         times = interleaved_process_times(
             {"with": start(environment=None), "without": start(environment=OFF)}, rounds=7

@@ -9,22 +9,18 @@ interleaved with regard.
 
 from __future__ import annotations
 
-import os
 from statistics import median
 
-import torch
+from benchmarks.environment import MEMORY_KEPT
 from benchmarks.speed.sizes import SIZES, Size
 from benchmarks.speed.timing import OURS, ratio_by_round
 from benchmarks.speed.training import start_worker
 from benchmarks.speed.worker_process import interleaved_process_times
 
-TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(10**11)}
-"Retains all freed memory, also blocks larger than those regard retains."
 PEERS = ("plain GPT", "plain GPT, compiled")
 
 
 def main() -> None:
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
     for size in SIZES:
         compare(size)
 
@@ -32,7 +28,7 @@ def main() -> None:
 def compare(size: Size) -> None:
     variants: dict[str, tuple[str, dict[str, str]]] = {OURS: (OURS, {})}
     for peer in PEERS:
-        variants |= {peer: (peer, {}), f"{peer}, malloc tuned": (peer, TUNED)}
+        variants |= {peer: (peer, {}), f"{peer}, malloc tuned": (peer, MEMORY_KEPT)}
     processes = {
         label: start_worker(name, size, dropout=0.0, environment=environment)
         for label, (name, environment) in variants.items()

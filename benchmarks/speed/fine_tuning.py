@@ -56,7 +56,6 @@ def build_sst2_experiment(adapter: str) -> Experiment:
             "max_steps": 1000,
             "batch_tokens": BUDGET,
             "max_grad_norm": MAX_GRAD_NORM,
-            "threads": torch.get_num_threads(),
         },
     }
     recipe = Recipe.from_table(table)

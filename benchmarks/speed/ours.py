@@ -22,13 +22,9 @@ LR = 1e-5
 
 def our_step(size: Size, *, dropout: float, **changes: object) -> Callable[[], float]:
     """A step on the same batch every time; returns its loss."""
-    threads = torch.get_num_threads()
-    machine = choose_machine("cpu", threads=threads)
-    step = _updates(
-        size.model(dropout=dropout, **changes),
-        Train(max_grad_norm=MAX_GRAD_NORM, threads=threads),
-        machine,
-    )
+    settings = Train(max_grad_norm=MAX_GRAD_NORM)
+    machine = choose_machine("cpu", threads=settings.threads)
+    step = _updates(size.model(dropout=dropout, **changes), settings, machine)
     batch = size.batch()
     return lambda: step(batch)
 

@@ -43,7 +43,6 @@ def build_news_experiment() -> Experiment:
             "batches": "bucketed",
             "batch_tokens": NARROW.tokens,
             "max_grad_norm": MAX_GRAD_NORM,
-            "threads": torch.get_num_threads(),
         },
     }
     return build_experiment(Recipe.from_table(table), initial_model=None, observer=SILENT)

@@ -2,21 +2,20 @@
 
 Malloc settings hold for a whole process, and regard changes them
 (`regard/core/process/malloc_tuning.py`): in one process with regard, peers would get its tuning,
-which they do not have when run alone.
+which they do not have when run alone. Threads are those that the process chooses itself.
 """
 
 from __future__ import annotations
 
 import gc
 import json
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
+from benchmarks.environment import user_environment
 from benchmarks.speed.timing import interleaved_times
 
 SETTLE_SECONDS = 0.1
@@ -35,11 +34,7 @@ class WorkerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={
-                **os.environ,
-                **(environment or {}),
-                "OMP_NUM_THREADS": str(torch.get_num_threads()),
-            },
+            env=user_environment(environment),
         )
         self.info: dict[str, Any] = self._read()
         "What the worker reported before its first turn."

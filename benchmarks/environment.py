@@ -1,0 +1,40 @@
+"""The environment of a user's own shell: nothing is timed in another one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+PREFIXES = (
+    "ATEN_",
+    "GLIBC_TUNABLES",
+    "GOMP_",
+    "KMP_",
+    "LD_PRELOAD",
+    "MALLOC_",
+    "MKL_",
+    "OMP_",
+    "PYTHON",
+    "REGARD_CACHE",
+    "REGARD_KERNELS",
+    "TORCH",
+)
+"Variables that change how fast a process computes or starts, or where it finds what was cached."
+
+MEMORY_KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(10**11)}
+"For a peer: glibc retains all freed memory, also blocks larger than those regard retains."
+
+
+def user_environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's environment without what was set for speed; `changes` are a contestant's."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIXES)}
+    return {**kept, **(changes or {})}
+
+
+def restart_in_user_environment(module: str) -> None:
+    """Start this process again as `python -m module` if it was given such variables: libraries read
+    them when they are loaded."""
+    environment = user_environment()
+    if len(environment) < len(os.environ):
+        os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], environment)
