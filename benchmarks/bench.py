@@ -3,8 +3,8 @@
     .venv-bench/bin/python -m benchmarks.bench                  # all rows, more than an hour
     .venv-bench/bin/python -m benchmarks.bench --only kinds     # some rows, without the page
 
-Writes benchmarks/results/<date>-<simd>.json, docs/performance.md and its chart. Rows that need
-external data (SST-2, the One Billion Words slice) look for it under the folder REGARD_DATA.
+Writes benchmarks/results/<date>-<simd>.json, docs/performance.md and its charts. Rows that need
+external data (tiny Shakespeare, SST-2, IMDB, One Billion Words) look for it in the folder REGARD_DATA.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.as_typed import shakespeare
+from benchmarks.as_typed import encoding, prediction, shakespeare, sst2, study, token_cache
 from benchmarks.environment import restart_in_user_environment
 from benchmarks.speed import (
     fine_tuning,
@@ -42,6 +42,11 @@ DOCS = HERE.parent / "docs"
 REMARKS = HERE / "speed" / "remarks.md"
 BENCHMARKS: dict[str, Callable[..., Iterable[Row]]] = {
     "shakespeare": shakespeare.rows,
+    "sst2": sst2.rows,
+    "encoding": encoding.rows,
+    "prediction": prediction.rows,
+    "study": study.rows,
+    "token-cache": token_cache.rows,
     "training": training.rows,
     "peak": peak.rows,
     "sentences": sentences.rows,
@@ -56,12 +61,12 @@ def main() -> None:
     restart_in_user_environment("benchmarks.bench")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS))
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=7, help="of commands as typed: at most 3")
     parser.add_argument("--page-of", type=Path, help="only write the page of these results")
     arguments = parser.parse_args()
     if arguments.page_of:
         results = json.loads(arguments.page_of.read_text(encoding="utf-8"))
-        page.write_page(results, DOCS, remarks=REMARKS.read_text(encoding="utf-8"))
+        write_page(results)
         return
     results = {"date": date.today().isoformat(), "machine": machine(), "rows": [], "missing": []}
     for name in arguments.only:
@@ -79,8 +84,19 @@ def main() -> None:
     file = folder / f"{'-'.join(name).lower()}.json"
     file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if is_complete:
-        page.write_page(results, DOCS, remarks=REMARKS.read_text(encoding="utf-8"))
+        write_page(results)
     print(f"written: {file.relative_to(HERE.parent)}")
+
+
+def write_page(results: dict[str, Any]) -> None:
+    page.write_page(results, DOCS, remarks=REMARKS.read_text(encoding="utf-8"), grid=newest_grid())
+
+
+def newest_grid() -> dict[str, Any] | None:
+    """The last draw that `benchmarks.grid` timed."""
+    files = (HERE / "results").glob("grid-*.json")
+    grids = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return max(grids, key=lambda grid: (grid["date"], grid["seed"]), default=None)
 
 
 def machine() -> dict[str, Any]:

@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Mapping
 
+from regard.core.process.waiting_threads import SPIN_COUNT, SPINS
+
 PREFIXES = (
     "ATEN_",
     "GLIBC_TUNABLES",
@@ -30,6 +32,12 @@ def user_environment(changes: Mapping[str, str] | None = None) -> dict[str, str]
     """This process's environment without what was set for speed; `changes` are a contestant's."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIXES)}
     return {**kept, **(changes or {})}
+
+
+def command_environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Of a worker that computes as the command `regard` does: the command limits spinning before
+    torch is loaded, for which a worker is too late."""
+    return {SPIN_COUNT: str(SPINS), **(changes or {})}
 
 
 def restart_in_user_environment(module: str) -> None:

@@ -16,6 +16,9 @@ from pathlib import Path
 
 from benchmarks.environment import user_environment
 
+REPOSITORY = Path(__file__).parents[2]
+SCRIPTS, RECIPE_FOLDER = Path(__file__).parent / "scripts", Path(__file__).parent / "recipes"
+"What is typed: the peers' scripts, and recipes."
 TAIL = 2000
 
 
@@ -73,6 +76,11 @@ class Command:
     @property
     def printed(self) -> Path:
         return self.folder / "printed.txt"
+
+
+def prepare(words: Sequence[str], folder: Path) -> None:
+    """Run a command once that belongs to no turn."""
+    Command(words, folder)()
 
 
 def warm_up(*modules: str) -> None:

@@ -14,6 +14,8 @@ from benchmarks.as_typed.command import Command
 from benchmarks.speed.timing import OURS, Row, fastest_peer, ratio_by_round
 
 GROUP = "as typed"
+MAX_ROUNDS = 3
+"Commands take up to minutes each."
 UNITS = {"s": 1.0, "ms": 1e3}
 "Of a second."
 

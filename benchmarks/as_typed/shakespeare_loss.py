@@ -76,7 +76,7 @@ def of_regard(run: Path, *files: Path) -> float:
 
 
 def of_plain_script(checkpoint: Path, train: Path, val: Path) -> float:
-    from benchmarks.as_typed.nano_gpt import Config, Gpt, encode
+    from benchmarks.as_typed.scripts.nano_gpt import Config, Gpt, encode
     from safetensors.torch import load_file
 
     texts = [file.read_text("utf-8") for file in (train, val)]

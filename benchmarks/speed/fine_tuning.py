@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.environment import command_environment
 from benchmarks.speed.data import MissingDataError, data_file
 from benchmarks.speed.ours import first_batches, our_run
 from benchmarks.speed.peers import MAX_GRAD_NORM
@@ -158,8 +159,12 @@ def serve_worker(name: str, adapter: str) -> None:
 def compare(adapter: str, *, rounds: int) -> list[Row]:
     build_sst2_experiment(adapter)  # raises here if data is missing
     contestants = {
-        name: WorkerProcess(MODULE, "--worker", name, adapter)
-        for name in (OURS, THEIR_BATCHES, PEER)
+        name: WorkerProcess(MODULE, "--worker", name, adapter, environment=environment)
+        for name, environment in (
+            (OURS, command_environment()),
+            (THEIR_BATCHES, command_environment()),
+            (PEER, None),
+        )
     }
     times = interleaved_process_times(contestants, rounds=rounds)
     rates = {

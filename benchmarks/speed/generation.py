@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from benchmarks.environment import command_environment
 from benchmarks.speed.timing import OURS, Row, ratio_by_round
 from benchmarks.speed.worker_process import WorkerProcess, interleaved_process_times, serve_turns
 from torch import Tensor
@@ -69,6 +70,8 @@ def start_worker(
     name: str, count: int, strategy_name: str, *, environment: Mapping[str, str] | None = None
 ) -> WorkerProcess:
     module = "benchmarks.speed.generation"
+    if name == OURS:
+        environment = command_environment(environment)
     return WorkerProcess(module, name, count, strategy_name, environment=environment)
 
 

@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 import vl_convert
+from benchmarks.as_typed.row import GROUP
+from benchmarks.grid.picture import write_picture
+from benchmarks.speed.timing import OURS
 
 INTRODUCTION = """# Performance
 
-Written by `make bench`. All values in the tables come from one run; the remarks also cite others.
-Speed is a ratio of two times measured alternately in one process tree (median over rounds;
-in brackets the second lowest and second highest round), because these machines drift by more than
-most differences. Goals were set before any measurement. A goal is reached if the median reaches it;
-where the brackets contain the goal, another run may miss it.
+Written by `make bench`. Nothing is timed in another environment than a user's own shell: no
+variable for threads, memory or kernels is set, and what a peer's user may set has a column of its
+own. Speed is a ratio of two times measured alternately (median over rounds; in brackets the range
+over rounds, without the lowest and the highest where there are more than three), because these
+machines drift by more than most differences. Goals were set before any measurement. A goal is
+reached if the median reaches it; where the brackets contain the goal, another run may miss it.
+
+"""
+AS_TYPED = """
+## As typed
+
+Wall time from the command to its last line, each in a fresh process with empty caches. A peer is
+typed as its documentation says, and as those type it who know the machine: memory kept by malloc's
+variables, compiled, another number of threads, larger batches. The goal is against the faster one.
 
 {machine}
+
+"""
+GRID = """
+## A step over a grid of shapes
+
+{count} shapes, drawn by the seed {seed} ({date}). The time of the best peer over ours: geometric
+mean **{mean:.2f}** [{low:.2f}, {high:.2f}], worst point {worst:.2f} ({worst_point}).
+
+![ratio to the best peer by width and tokens](performance-grid.png)
+"""
+PARTS = """
+## Parts, each by itself
+
+In processes that stay alive. {machine}
 
 ![ratios relative to their goals](performance.png)
 """
@@ -38,23 +64,75 @@ NOTES = """
 """
 
 
-def write_page(results: dict[str, Any], folder: Path, *, remarks: str) -> None:
-    """`remarks` are notes on the rows, written below the tables."""
-    machine = results["machine"]
-    facts = (
-        f"{results['date']}, {machine['cores']} cores of {machine['cpu']} with "
-        f"{machine['simd']}, CPU kernels: {machine['kernels']}, torch "
-        f"{machine['torch']}, {machine['threads']} threads, load before the run "
-        f"{machine['load']:.1f}."
-    )
-    text = INTRODUCTION.format(machine=facts)
-    for group in dict.fromkeys(row["group"] for row in results["rows"]):
-        text += "\n".join(_table(group, results["rows"]))
+def write_page(
+    results: dict[str, Any], folder: Path, *, remarks: str, grid: dict[str, Any] | None = None
+) -> None:
+    """`remarks` are notes on the rows, written below the tables; `grid` the results of
+    `benchmarks.grid`, if it ran."""
+    facts = _machine(results)
+    text = INTRODUCTION
+    typed = [row for row in results["rows"] if row["group"] == GROUP]
+    parts = [row for row in results["rows"] if row["group"] != GROUP]
+    if typed:
+        text += AS_TYPED.format(machine=facts) + "\n".join(_typed_table(typed)) + "\n"
+    if grid is not None:
+        text += _grid(grid, folder)
+    if parts:
+        text += PARTS.format(machine=facts)
+        (folder / "performance.png").write_bytes(_chart(parts))
+    for group in dict.fromkeys(row["group"] for row in parts):
+        text += "\n".join(_table(group, parts))
     for missing in results["missing"]:
         text += f"\nNot measured: {missing}.\n"
     text += remarks + NOTES
     (folder / "performance.md").write_text(text, encoding="utf-8")
-    (folder / "performance.png").write_bytes(_chart(results["rows"]))
+
+
+def _machine(results: dict[str, Any]) -> str:
+    machine = results["machine"]
+    return (
+        f"{results['date']}, {machine['cores']} cores of {machine['cpu']} with "
+        f"{machine['simd']}, CPU kernels: {machine['kernels']}, torch "
+        f"{machine['torch']}, load before the run {machine['load']:.1f}."
+    )
+
+
+def _typed_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "| typed | regard | peer, as documented | as who knows | ratio | goal | reached |"
+    yield "|---|---|---|---|---|---|---|"
+    for row in rows:
+        values = {name: f"{_number(value)} {row['unit']}" for name, value in row["medians"].items()}
+        ours, documented = values.pop(OURS), values.pop(row["documented"])
+        known = "<br>".join(
+            f"{name.removeprefix(row['documented']).lstrip(', ')} {value}"
+            for name, value in values.items()
+        )
+        notes = "; ".join(filter(None, [row["same_work"], *row["notes"]]))
+        yield (
+            f"| {row['work']}<br><sub>`{row['typed'][OURS]}`; {notes}</sub> | {ours} | "
+            f"{row['documented']} {documented} | {known} | {_ratio(row)} | "
+            f"≥ {row['goal']:.3g} | {'yes' if row['reached'] else '**no**'} |"
+        )
+
+
+def _ratio(row: dict[str, Any]) -> str:
+    spread = f" [{row['low']:.2f}, {row['high']:.2f}]" if row["low"] < row["high"] else ""
+    return f"**{row['ratio']:.2f}**{spread}<br><sub>{row['ratio_of']}</sub>"
+
+
+def _grid(grid: dict[str, Any], folder: Path) -> str:
+    write_picture(grid, folder / "performance-grid.png")
+    mean = grid["geometric_mean"]
+    return GRID.format(
+        count=len(grid["points"]),
+        seed=grid["seed"],
+        date=grid["date"],
+        mean=mean["value"],
+        low=mean["low"],
+        high=mean["high"],
+        worst=grid["worst"],
+        worst_point=grid["worst_point"],
+    )
 
 
 def _table(group: str, rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -67,12 +145,10 @@ def _table(group: str, rows: Sequence[dict[str, Any]]) -> list[str]:
             f"{name} {_number(value)} {row['unit']}" for name, value in row["medians"].items()
         )
         sign = "≥" if row["better"] == "higher" else "≤"
-        spread = f" [{row['low']:.2f}, {row['high']:.2f}]" if row["low"] < row["high"] else ""
         notes = "; ".join(filter(None, [row["same_work"], *row["notes"]]))
         lines.append(
             f"| {row['work']}{f' <br><sub>{notes}</sub>' if notes else ''} | {values} | "
-            f"**{row['ratio']:.2f}**{spread}<br><sub>{row['ratio_of']}</sub> | "
-            f"{sign} {row['goal']:.3g} | {'yes' if row['reached'] else '**no**'} |"
+            f"{_ratio(row)} | {sign} {row['goal']:.3g} | {'yes' if row['reached'] else '**no**'} |"
         )
     return [*lines, ""]
 

@@ -8,6 +8,7 @@ from statistics import median
 
 import numpy as np
 import torch
+from benchmarks.environment import command_environment
 from benchmarks.speed.data import data_file
 from benchmarks.speed.ours import first_batches, our_run
 from benchmarks.speed.peers import MAX_GRAD_NORM, PeerStep, build_plain_gpt, count_parameters
@@ -90,7 +91,8 @@ def serve_worker(name: str) -> None:
 def rows(*, rounds: int = 7) -> list[Row]:
     data_file(NEWS)  # raises here if it is missing
     contestants = {
-        name: WorkerProcess("benchmarks.speed.sentences", name) for name in (OURS, PLAIN)
+        name: WorkerProcess("benchmarks.speed.sentences", name, environment=environment)
+        for name, environment in ((OURS, command_environment()), (PLAIN, None))
     }
     times = interleaved_process_times(contestants, rounds=rounds)
     tokens = {name: worker.info["tokens"] for name, worker in contestants.items()}

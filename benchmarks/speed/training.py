@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from benchmarks.environment import command_environment
 from benchmarks.speed.ours import our_step
 from benchmarks.speed.peers import (
     HuggingFaceGpt2,
@@ -58,7 +59,7 @@ def start_worker(
         name,
         SIZES.index(size),
         dropout,
-        environment=environment,
+        environment=command_environment(environment) if name == OURS else environment,
     )
 
 

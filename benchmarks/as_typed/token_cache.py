@@ -1,0 +1,100 @@
+"""100 MB of text to a cache of token ids: `regard validate` against `datasets.map`.
+
+The text is drawn word by word from the words of film reviews by their frequency, a document of
+some hundred words a line: no corpus at hand is that large, and repeated text would flatter caches
+and the search for overlap. `regard validate` does more than tokenize: it also searches dev and test
+for what stands in training, counts, and forecasts a training.
+"""
+
+from __future__ import annotations
+
+import lzma
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from benchmarks.as_typed.command import (
+    RECIPE_FOLDER,
+    SCRIPTS,
+    Command,
+    prepare,
+    python,
+    regard,
+    warm_up,
+)
+from benchmarks.as_typed.packages import require_packages
+from benchmarks.as_typed.row import MAX_ROUNDS, TypedRow, typed_row
+from benchmarks.environment import MEMORY_KEPT
+from benchmarks.speed.data import data_file
+from benchmarks.speed.timing import OURS, interleaved_times
+
+MEGABYTES, HELD_OUT_LINES = 100, 200
+WORDS_A_LINE = (20, 200)
+WORDS_AT_ONCE = 1_000_000
+VOCABULARY = 8000
+SOURCE = "imdb-5k/imdb_5k.tsv.xz"
+PEER = "datasets.map"
+PEERS = {
+    PEER: ((), {}),
+    f"{PEER}, memory kept, 2 processes": (("--processes", 2), MEMORY_KEPT),
+}
+GOAL = 1.0
+
+
+def write_texts(folder: Path) -> None:
+    words, counts = zip(
+        *Counter(lzma.decompress(data_file(SOURCE).read_bytes()).decode("utf-8").split()).items(),
+        strict=True,
+    )
+    spelled = np.array(words, dtype=object)
+    frequency = np.array(counts) / sum(counts)
+    generator = np.random.default_rng(0)
+
+    def lines() -> Iterator[str]:
+        while True:
+            drawn = spelled[generator.choice(len(spelled), WORDS_AT_ONCE, p=frequency)]
+            lengths = generator.integers(*WORDS_A_LINE, WORDS_AT_ONCE // WORDS_A_LINE[1])
+            ends = np.cumsum(lengths)
+            for begin, end in zip(ends - lengths, ends, strict=True):
+                yield " ".join(drawn[begin:end]) + "\n"
+
+    drawn_lines = lines()
+    for split in ("dev", "test"):
+        text = "".join(islice(drawn_lines, HELD_OUT_LINES))
+        (folder / f"{split}.txt").write_text(text, encoding="utf-8")
+    written = 0
+    with (folder / "train.txt").open("w", encoding="utf-8") as file:
+        while written < MEGABYTES * 10**6:
+            written += file.write(next(drawn_lines))
+
+
+def rows(*, rounds: int) -> list[TypedRow]:
+    data_file(SOURCE)  # raises here if it is missing
+    require_packages("datasets", "transformers")
+    warm_up("torch", "regard.api", "datasets", "transformers")
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        write_texts(folder)
+        shutil.copy(RECIPE_FOLDER / "tokens.toml", folder)
+        size = ("--vocabulary", VOCABULARY)
+        prepare(regard("tokenizer", "train", "dev.txt", "--out", "tokenizer", *size), folder)
+        commands = {OURS: Command(regard("validate", "tokens.toml"), folder, outputs=("cache",))}
+        for name, (settings, environment) in PEERS.items():
+            line = python(SCRIPTS / "tokenize_datasets.py", "train.txt", "tokenizer", *settings)
+            commands[name] = Command(line, folder, environment, outputs=("datasets",))
+        return [
+            typed_row(
+                f"{MEGABYTES} MB of text to token ids on disk",
+                interleaved_times(commands, rounds=min(rounds, MAX_ROUNDS)),
+                peer=PEER,
+                documented=PEER,
+                commands=commands,
+                goal=GOAL,
+                same_work="the same tokenizer and documents",
+                notes=["ours is `regard validate`, which also searches for overlap and forecasts"],
+            )
+        ]
