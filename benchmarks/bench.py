@@ -4,7 +4,7 @@
     .venv-bench/bin/python -m benchmarks.bench --only kinds     # some rows, without the page
 
 Writes benchmarks/results/<date>-<simd>.json, docs/performance.md and its charts. Rows that need
-external data (tiny Shakespeare, SST-2, IMDB, One Billion Words) look for it in the folder REGARD_DATA.
+external data (tiny Shakespeare, SST-2, IMDB, One Billion Words) look for it under REGARD_DATA.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ def newest_grid() -> dict[str, Any] | None:
     """The last draw that `benchmarks.grid` timed."""
     files = (HERE / "results").glob("grid-*.json")
     grids = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    return max(grids, key=lambda grid: (grid["date"], grid["seed"]), default=None)
+    timed = [grid for grid in grids if "geometric_mean" in grid]
+    return max(timed, key=lambda grid: (grid["date"], grid["seed"]), default=None)
 
 
 def machine() -> dict[str, Any]:
