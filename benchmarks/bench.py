@@ -13,7 +13,7 @@ import argparse
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -40,13 +40,16 @@ from regard.ops.cpu import library
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 REMARKS = HERE / "speed" / "remarks.md"
-BENCHMARKS: dict[str, Callable[..., Iterable[Row]]] = {
+AS_TYPED: dict[str, Callable[..., Iterable[Row]]] = {
     "shakespeare": shakespeare.rows,
     "sst2": sst2.rows,
     "encoding": encoding.rows,
     "prediction": prediction.rows,
     "study": study.rows,
     "token-cache": token_cache.rows,
+}
+BENCHMARKS: dict[str, Callable[..., Iterable[Row]]] = {
+    **AS_TYPED,
     "training": training.rows,
     "peak": peak.rows,
     "sentences": sentences.rows,
@@ -62,34 +65,55 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS))
     parser.add_argument("--rounds", type=int, default=7, help="of commands as typed: at most 3")
-    parser.add_argument("--page-of", type=Path, help="only write the page of these results")
+    parser.add_argument("--page-of", type=Path, nargs="+", help="only write the page of results")
     arguments = parser.parse_args()
     if arguments.page_of:
-        results = json.loads(arguments.page_of.read_text(encoding="utf-8"))
-        write_page(results)
+        write_page(json.loads(file.read_text(encoding="utf-8")) for file in arguments.page_of)
         return
-    results = {"date": date.today().isoformat(), "machine": machine(), "rows": [], "missing": []}
-    for name in arguments.only:
+    is_complete = set(arguments.only) == set(BENCHMARKS)
+    suffix = [] if is_complete else arguments.only
+    files = [
+        run_benchmarks(names, rounds=arguments.rounds, suffix=suffix)
+        for names in (
+            [name for name in arguments.only if name in AS_TYPED],
+            [name for name in arguments.only if name not in AS_TYPED],
+        )
+        if names
+    ]
+    if is_complete:
+        write_page(json.loads(file.read_text(encoding="utf-8")) for file in files)
+
+
+def run_benchmarks(names: Sequence[str], *, rounds: int, suffix: Sequence[str]) -> Path:
+    """Run them and write their results, also after each: some take long."""
+    results: dict[str, Any] = {
+        "date": date.today().isoformat(),
+        "machine": machine(),
+        "in_user_environment": True,
+        "rows": [],
+        "missing": [],
+    }
+    kind = "as-typed" if names[0] in AS_TYPED else "parts"
+    parts = [results["date"], results["machine"]["simd"], kind, *suffix]
+    file = HERE / "results" / f"{'-'.join(parts).lower()}.json"
+    file.parent.mkdir(exist_ok=True)
+    for name in names:
         try:
-            for row in BENCHMARKS[name](rounds=arguments.rounds):
+            for row in BENCHMARKS[name](rounds=rounds):
                 results["rows"].append(row.as_dict())
                 print(row_text(row), flush=True)
         except MissingDataError as reason:
             results["missing"].append(f"{name}: {reason}")
             print(f"{name}: not measured, {reason}", flush=True)
-    folder = HERE / "results"
-    folder.mkdir(exist_ok=True)
-    is_complete = set(arguments.only) == set(BENCHMARKS)
-    name = [results["date"], results["machine"]["simd"], *([] if is_complete else arguments.only)]
-    file = folder / f"{'-'.join(name).lower()}.json"
-    file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    if is_complete:
-        write_page(results)
+        text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
+        file.write_text(text, encoding="utf-8")
     print(f"written: {file.relative_to(HERE.parent)}")
+    return file
 
 
-def write_page(results: dict[str, Any]) -> None:
-    page.write_page(results, DOCS, remarks=REMARKS.read_text(encoding="utf-8"), grid=newest_grid())
+def write_page(results: Iterable[dict[str, Any]]) -> None:
+    remarks = REMARKS.read_text(encoding="utf-8")
+    page.write_page(list(results), DOCS, remarks=remarks, grid=newest_grid())
 
 
 def newest_grid() -> dict[str, Any] | None:
@@ -103,7 +127,6 @@ def newest_grid() -> dict[str, Any] | None:
 def machine() -> dict[str, Any]:
     return {
         "cores": len(os.sched_getaffinity(0)),
-        "threads": torch.get_num_threads(),
         "cpu": cpu_name(),
         "simd": cpu.simd_capability(),
         "kernels": library.LIBRARY.name if library.LIBRARY else "none",

@@ -14,12 +14,13 @@ from benchmarks.speed.timing import OURS
 
 INTRODUCTION = """# Performance
 
-Written by `make bench`. Nothing is timed in another environment than a user's own shell: no
+Written by `make bench`. Commands and parts are timed in the environment of a user's own shell: no
 variable for threads, memory or kernels is set, and what a peer's user may set has a column of its
-own. Speed is a ratio of two times measured alternately (median over rounds; in brackets the range
-over rounds, without the lowest and the highest where there are more than three), because these
-machines drift by more than most differences. Goals were set before any measurement. A goal is
-reached if the median reaches it; where the brackets contain the goal, another run may miss it.
+own. Results that are older say so. Speed is a ratio of two times measured alternately (median over
+rounds; in brackets the range over rounds, without the lowest and the highest where there are more
+than three), because these machines drift by more than most differences. Goals were set before any
+measurement. A goal is reached if the median reaches it; where the brackets contain the goal,
+another run may miss it.
 
 """
 AS_TYPED = """
@@ -40,10 +41,14 @@ mean **{mean:.2f}** [{low:.2f}, {high:.2f}], worst point {worst:.2f} ({worst_poi
 
 ![ratio to the best peer by width and tokens](performance-grid.png)
 """
+OTHER_ENVIRONMENT = (
+    " Timed with OMP_NUM_THREADS set to the number of cores, and before the commands limited how "
+    "long waiting threads spin; not repeated since."
+)
 PARTS = """
 ## Parts, each by itself
 
-In processes that stay alive. {machine}
+In processes that stay alive.
 
 ![ratios relative to their goals](performance.png)
 """
@@ -65,35 +70,46 @@ NOTES = """
 
 
 def write_page(
-    results: dict[str, Any], folder: Path, *, remarks: str, grid: dict[str, Any] | None = None
+    results: Sequence[dict[str, Any]],
+    folder: Path,
+    *,
+    remarks: str,
+    grid: dict[str, Any] | None = None,
 ) -> None:
-    """`remarks` are notes on the rows, written below the tables; `grid` the results of
-    `benchmarks.grid`, if it ran."""
-    facts = _machine(results)
+    """`results` of one run or of several, each with its date and machine; `remarks` are notes on
+    the rows, written below the tables; `grid` the results of `benchmarks.grid`, if it ran."""
     text = INTRODUCTION
-    typed = [row for row in results["rows"] if row["group"] == GROUP]
-    parts = [row for row in results["rows"] if row["group"] != GROUP]
-    if typed:
-        text += AS_TYPED.format(machine=facts) + "\n".join(_typed_table(typed)) + "\n"
+    typed = [run for run in results if _groups(run) == [GROUP]]
+    for run in typed:
+        text += "\n".join((AS_TYPED.format(machine=_machine(run)), *_typed_table(run["rows"]), ""))
     if grid is not None:
         text += _grid(grid, folder)
+    parts = [run for run in results if run not in typed]
     if parts:
-        text += PARTS.format(machine=facts)
-        (folder / "performance.png").write_bytes(_chart(parts))
-    for group in dict.fromkeys(row["group"] for row in parts):
-        text += "\n".join(_table(group, parts))
-    for missing in results["missing"]:
+        text += PARTS
+        (folder / "performance.png").write_bytes(_chart([r for run in parts for r in run["rows"]]))
+    for run in parts:
+        text += f"\n{_machine(run)}\n"
+        for group in _groups(run):
+            text += "\n".join(_table(group, run["rows"]))
+    for missing in (missing for run in results for missing in run["missing"]):
         text += f"\nNot measured: {missing}.\n"
-    text += remarks + NOTES
-    (folder / "performance.md").write_text(text, encoding="utf-8")
+    (folder / "performance.md").write_text(text + remarks + NOTES, encoding="utf-8")
+
+
+def _groups(run: dict[str, Any]) -> list[str]:
+    return list(dict.fromkeys(row["group"] for row in run["rows"]))
 
 
 def _machine(results: dict[str, Any]) -> str:
     machine = results["machine"]
+    # Results from before commands as typed were timed do not say so.
+    own = results.get("in_user_environment", False)
     return (
         f"{results['date']}, {machine['cores']} cores of {machine['cpu']} with "
         f"{machine['simd']}, CPU kernels: {machine['kernels']}, torch "
         f"{machine['torch']}, load before the run {machine['load']:.1f}."
+        f"{'' if own else OTHER_ENVIRONMENT}"
     )
 
 

@@ -101,10 +101,14 @@ def test_the_goal_is_against_the_better_column(tmp_path):
 
 def test_the_page_begins_with_what_was_typed(tmp_path):
     part = Row("training", "one step", "ms", {OURS: 1.0}, Ratio.single(2.0), "time", 1.0)
-    rows = [part.as_dict(), row_as_typed(tmp_path).as_dict()]
-    results = {"date": "2026-01-01", "machine": MACHINE, "rows": rows, "missing": []}
-    write_page(results, tmp_path, remarks="\nRemarks\n")
+    runs = [
+        {"date": "2026-01-01", "machine": MACHINE, "rows": [row.as_dict()], "missing": []}
+        for row in (part, row_as_typed(tmp_path))
+    ]
+    runs[1]["in_user_environment"] = True
+    write_page(runs, tmp_path, remarks="\nRemarks\n")
     page = (tmp_path / "performance.md").read_text(encoding="utf-8")
     assert page.index("## As typed") < page.index("`regard train a.toml`")
     assert page.index("`regard train a.toml`") < page.index("## Training") < page.index("Remarks")
+    assert page.count("Timed with OMP_NUM_THREADS") == 1  # the older results
     assert "| 2 s | peer 6 s | memory kept 5 s | **2.50**" in page
