@@ -20,7 +20,7 @@ import typer.testing
 from torch import nn
 
 from regard.models.model import Model
-from regard.runs import train
+from regard.runs import audit_reuse
 
 AuditFunction = Callable[..., dict[str, Any]]
 
@@ -39,7 +39,8 @@ def cache_cli_commands() -> Iterator[None]:
 @contextmanager
 def cache_model_audits() -> Iterator[None]:
     """The audit dominates a tiny training, and most tests train the same tiny model."""
-    with mock.patch.object(train, "audit_before_training", _cached(train.audit_before_training)):
+    cached = _cached(audit_reuse.audit_before_training)
+    with mock.patch.object(audit_reuse, "audit_before_training", cached):
         yield
 
 

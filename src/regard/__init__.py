@@ -5,10 +5,13 @@ The public names are loaded when first used, so `import regard` costs no torch.
 
 from __future__ import annotations
 
+import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+imported_at = time.time()
+"Seconds since 1970."
 
 if TYPE_CHECKING:
     from regard.api import (

@@ -32,11 +32,13 @@ def train(
     *,
     out: str | PathLike[str] | None = None,
     resume: bool = False,
+    audit_again: bool = False,
     user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     observer: Observer | None = None,
 ) -> Run:
     """Train a recipe, evaluate the model, and return the run (`runs/<name>` or `out`).
 
+    The audit of an earlier run of the same architecture is reused, unless `audit_again`.
     `user_files` are Python files with parts that the recipe names; the run keeps a copy of them.
     """
     load_parts(user_files)
@@ -44,7 +46,9 @@ def train(
         recipe = Recipe.load(as_path(recipe, "recipe"))
     folder = Path("runs") / recipe.name if out is None else as_path(out, "out")
     with signals_as_interrupt(), observed_training(observer) as on_training:
-        return run_experiment(recipe, folder, resume=resume, observer=on_training)
+        return run_experiment(
+            recipe, folder, resume=resume, audit_again=audit_again, observer=on_training
+        )
 
 
 def validate(

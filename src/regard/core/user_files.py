@@ -56,6 +56,11 @@ def load_user_files(paths: Iterable[str | Path], catalogs: Sequence[Catalog]) ->
     return [_load(Path(path), catalogs) for path in paths]
 
 
+def loaded_files() -> list[UserFile]:
+    """All of them: a file may change more than the parts that a recipe names."""
+    return list(_loaded.values())
+
+
 def files_used_by(table: Mapping[str, Any]) -> list[UserFile]:
     """The loaded files that define a part named in a recipe's table."""
     names = set(_strings(table))

@@ -39,6 +39,8 @@ MODEL = "model"
 JUDGED_SPLITS: tuple[Split, ...] = ("dev", "test")
 "Splits on which baselines are scored; on train an n-gram model has seen every document."
 MAX_LEAKS_LISTED = 100
+THESE_WEIGHTS = "this run's own weights and text: gradients and truncation"
+"What is checked where an earlier audit of the same architecture is reused."
 
 
 class EstimateRecord(JsonRecord):
@@ -142,6 +144,8 @@ class AuditRecord(JsonRecord, HtmlDisplay):
     checked: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
     seconds: float | None = None
+    audited: str = ""
+    "When, where it was for an earlier run of the same architecture; empty where for this one."
 
     @classmethod
     def of_audit(cls, audit: Audit, *, broken: Sequence[str] = ()) -> Self:
@@ -167,6 +171,18 @@ class AuditRecord(JsonRecord, HtmlDisplay):
         leak = (f"the model {self.sentence}",) if self.verdict == "leak" else ()
         coupling = (self.sentence,) if self.verdict == "batch coupling" else ()
         return (*leak, *coupling, *self.broken)
+
+    def reused(self, *, audited: str, seconds: float) -> Self:
+        """For another run of the same architecture, whose own weights were looked at briefly."""
+        date, found = audited.partition("T")[0], self.sentence.partition(": ")[2]
+        return self.model_copy(
+            update={
+                "audited": audited,
+                "sentence": f"clean, as audited on {date} for the same architecture: {found}",
+                "checked": (*self.checked, THESE_WEIGHTS),
+                "seconds": seconds,
+            }
+        )
 
     def without_leaks(self) -> Self:
         return self.model_copy(update={"leaks": ()})

@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 
 from regard.core.errors import DivergenceError, UserError
 from regard.data.tokenizers.tokenizer import check_same_tokenizer
+from regard.runs.audit_reuse import audit_or_reuse
 from regard.runs.experiment import Experiment, build_experiment, forecast_experiment
 from regard.runs.finish import finish, now
 from regard.runs.lock import lock_run
@@ -23,7 +24,6 @@ from regard.runs.observer import SILENT, Observer
 from regard.runs.recipe import Recipe
 from regard.runs.results import AuditEvent, read_audit, write_audit
 from regard.runs.run import Run, check_new_folder, create_run, reopen_run
-from regard.runs.training_audit import audit_before_training
 from regard.training.checkpoint import (
     TrainingState,
     latest_intact_checkpoint,
@@ -48,18 +48,30 @@ from regard.training.optimizer import build_optimizer
 
 
 def run_experiment(
-    recipe: Recipe, folder: Path, *, resume: bool = False, observer: Observer = SILENT
+    recipe: Recipe,
+    folder: Path,
+    *,
+    resume: bool = False,
+    audit_again: bool = False,
+    observer: Observer = SILENT,
 ) -> Run:
-    """Run a recipe into `folder`; with `resume`, continue what is there."""
+    """Run a recipe into `folder`; with `resume`, continue what is there. `audit_again`: also where
+    the same architecture was audited for an earlier run."""
     if not resume:
         check_new_folder(folder)  # before the work, not after it
     with lock_run(folder):
-        return _run_locked(recipe, folder, resume=resume, observer=observer)
+        return _run_locked(
+            recipe, folder, resume=resume, audit_again=audit_again, observer=observer
+        )
 
 
-def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, observer: Observer) -> Run:
+def _run_locked(
+    recipe: Recipe, folder: Path, *, resume: bool, audit_again: bool, observer: Observer
+) -> Run:
     def run_first(first: Recipe, first_folder: Path) -> Run:
-        return run_experiment(first, first_folder, resume=True, observer=observer)
+        return run_experiment(
+            first, first_folder, resume=True, audit_again=audit_again, observer=observer
+        )
 
     initial_model = find_initial_model(recipe, runs=folder.parent, run_recipe=run_first)
     resolved = inherit_settings(recipe, initial_model)
@@ -71,7 +83,7 @@ def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, observer: Observe
     audit = read_audit(run.audit_file) if run is not None else None
     if audit is None:
         observer.on_progress("auditing", 0, None)
-        audit = audit_before_training(experiment.model, experiment.recipe.model, experiment.loader)
+        audit = audit_or_reuse(experiment, again=audit_again)
     forecast = forecast_experiment(experiment) if run is None else None
     run = run or create_run(folder, resolved)  # only now: a recipe that fails leaves no folder
     write_audit(run.audit_file, audit)

@@ -6,7 +6,7 @@ Attention kinds that are broken by design are refused too, unless the recipe say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from regard.attention.kinds import ATTENTION, BrokenKind
 from regard.attention.masks.mask import bidirectional, causal, same_document
 from regard.audits.audit import Audit, audit
+from regard.audits.leaks.permission import MaskFunction
+from regard.audits.subject import Subject
 from regard.audits.unused_parameters import BATCH_SIZE, DATA_SEEDS, LossFunction
 from regard.batch import Batch
 from regard.core.errors import UserError
@@ -68,16 +70,31 @@ def _audit_as_trained(model: Model, loader: BatchLoader) -> Audit:
     """Audit rows of one text and, if packed documents are kept apart, rows of several. With a task
     head, unused parameters are found by its loss on training rows."""
     loss_fn = _loss_on(_small_batches(loader)) if model.task_head is not None else None
-    subject = replace(model_subject(model), text=_training_text(loader))
-    whole = audit(subject, mask=model.visibility, loss_fn=loss_fn)
-    is_packed = model.task_head is None and model.body.keeps_documents_apart
-    if not is_packed or whole.verdict != "clean":
+    (subject, mask), *kept_apart = subjects_as_trained(model, loader)
+    whole = audit(subject, mask=mask, loss_fn=loss_fn)
+    if not kept_apart or whole.verdict != "clean":
         return whole
-    packed = audit(packed_subject(model.body), mask=_packed_mask(model.visibility))
+    subject, mask = kept_apart[0]
+    packed = audit(replace(subject, text=None), mask=mask)
     if packed.verdict != "clean":
         return packed
     checked = tuple(f"documents kept apart: {check}" for check in packed.checked)
     return replace(whole, checked=whole.checked + checked, seconds=whole.seconds + packed.seconds)
+
+
+def subjects_as_trained(
+    model: Model, loader: BatchLoader
+) -> list[tuple[Subject, str | MaskFunction]]:
+    """What a training audits, each with its mask: rows of one text and, where packed documents are
+    kept apart, rows of several."""
+    text = _training_text(loader)
+    subjects: list[tuple[Subject, str | MaskFunction]] = [
+        (replace(model_subject(model), text=text), model.visibility)
+    ]
+    if model.task_head is None and model.body.keeps_documents_apart:
+        packed = replace(packed_subject(model.body), text=text)
+        subjects.append((packed, _packed_mask(model.visibility)))
+    return subjects
 
 
 def _training_text(loader: BatchLoader) -> Tensor:
@@ -106,7 +123,7 @@ def _loss_on(batches: Sequence[Batch]) -> LossFunction:
     return loss
 
 
-def _packed_mask(visibility: str) -> Callable[[int], Tensor]:
+def _packed_mask(visibility: str) -> MaskFunction:
     """The mask of a row of several documents, (t,t) for length t; True = may attend."""
 
     def allowed(length: int) -> Tensor:

@@ -23,6 +23,10 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume an interrupted run from its last checkpoint.")
     ] = False,
+    audit_again: Annotated[
+        bool,
+        typer.Option("--audit-again", help="Audit even an architecture that was audited before."),
+    ] = False,
     overrides: Overrides = None,
     user_files: UserFiles = None,
     as_json: AsJson = False,
@@ -40,7 +44,9 @@ def train(
     folder = out or (recipe if recipe.is_dir() else Path("runs") / loaded.name)
     try:
         with training_display(side_console()) as observer:
-            run = api.train(loaded, out=folder, resume=resume, observer=observer)
+            run = api.train(
+                loaded, out=folder, resume=resume, audit_again=audit_again, observer=observer
+            )
     except (TrainingInterrupt, KeyboardInterrupt) as stopped:
         message = str(stopped) or "stopped"
         files = "".join(f" --with {file}" for file in user_files or ())
