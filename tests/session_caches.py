@@ -20,7 +20,7 @@ import typer.testing
 from torch import nn
 
 from regard.models.model import Model
-from regard.runs import audit_reuse
+from regard.runs.audit_cache import audit_reuse
 
 AuditFunction = Callable[..., dict[str, Any]]
 

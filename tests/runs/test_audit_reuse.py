@@ -18,8 +18,9 @@ from regard.api.arguments import load_parts
 from regard.audits.findings import Leak
 from regard.core import source_digest
 from regard.core.errors import UserError
-from regard.runs import audit_key, audit_reuse, training_audit
-from regard.runs.audit_reuse import audit_or_reuse
+from regard.runs import training_audit
+from regard.runs.audit_cache import audit_key, audit_reuse
+from regard.runs.audit_cache.audit_reuse import audit_or_reuse
 from regard.runs.experiment import Experiment, build_experiment
 from regard.runs.observer import SILENT
 from regard.runs.recipe import Recipe

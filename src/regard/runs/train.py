@@ -15,8 +15,8 @@ from torch.optim import Optimizer
 
 from regard.core.errors import DivergenceError, UserError
 from regard.data.tokenizers.tokenizer import check_same_tokenizer
-from regard.runs.audit_reuse import audit_or_reuse
-from regard.runs.experiment import Experiment, build_experiment, forecast_experiment
+from regard.runs.audit_cache.audit_reuse import audit_or_reuse
+from regard.runs.experiment import Experiment, build_experiment, training_plan
 from regard.runs.finish import finish, now
 from regard.runs.lock import lock_run
 from regard.runs.models.init_from import find_initial_model, inherit_settings
@@ -41,7 +41,7 @@ from regard.training.events import (
     ResumeEvent,
     StartEvent,
 )
-from regard.training.forecast import ForecastEvent
+from regard.training.forecast import StepForecast
 from regard.training.interrupt import TrainingInterrupt, stop_on_signals
 from regard.training.loop import EvalResult, Hooks, fit
 from regard.training.optimizer import build_optimizer
@@ -84,15 +84,12 @@ def _run_locked(
     if audit is None:
         observer.on_progress("auditing", 0, None)
         audit = audit_or_reuse(experiment, again=audit_again)
-    forecast = forecast_experiment(experiment) if run is None else None
     run = run or create_run(folder, resolved)  # only now: a recipe that fails leaves no folder
     write_audit(run.audit_file, audit)
     state, optimizer = _restore(experiment, run, observer.on_event)
     with _event_log(run, experiment, state, observer) as on_event:
         if state.step == 0:
-            forecast = forecast or forecast_experiment(experiment)
             on_event(AuditEvent(audit=audit.without_leaks()))
-            on_event(ForecastEvent(forecast=forecast))
         on_event(_start_event(experiment, state))
         with stop_on_signals() as stop_requested:
             hooks = _hooks(experiment, run, optimizer, on_event, stop_requested)
@@ -175,9 +172,13 @@ def _event_log(
             stack.callback(board.close)
             listeners.append(board)
 
+        forecast = StepForecast(training_plan(experiment))
+
         def on_event(event: Event) -> None:
             for listener in listeners:
                 listener(event)
+            if (forecast_event := forecast.update(event)) is not None:
+                on_event(forecast_event)
 
         if log.damaged_lines:
             dropped = f"{run.events_file}: damaged lines were dropped ({log.damaged_lines})"

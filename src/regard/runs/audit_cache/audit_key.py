@@ -35,8 +35,8 @@ from regard.core.self_contained import is_self_contained
 from regard.core.source_digest import source_digest
 from regard.core.user_files import MODULE_PREFIX, loaded_files
 from regard.models.model import Model
+from regard.runs.audit_cache.state_digest import UnknownStateError, describe, tensor_digest
 from regard.runs.experiment import Experiment
-from regard.runs.state_digest import UnknownStateError, describe, tensor_digest
 from regard.runs.training_audit import broken_kinds
 
 KEY_SCHEMA = 1

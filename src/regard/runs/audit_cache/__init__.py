@@ -1,0 +1,1 @@
+"""Audits kept for later runs: under which key, and when one is reused."""
