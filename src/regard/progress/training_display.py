@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from regard.evaluation.formatting import duration, number, quantity
 from regard.progress.bars import progress_bars
@@ -29,6 +31,20 @@ def training_display(console: Console | None) -> Iterator[Observer]:
         yield Observer(on_event=display.on_event, on_progress=display.on_progress)
 
 
+class ExpectedEnd(TimeRemainingColumn):
+    """Time until the forecast end of a training, with its evaluations; of other work, until the
+    end at its present speed."""
+
+    def render(self, task: Task) -> Text:
+        if "ends" not in task.fields:
+            return super().render(task)
+        seconds = max(0, round(task.fields["ends"] - time.monotonic()))
+        minutes, seconds = divmod(seconds, 60)
+        hours, minutes = divmod(minutes, 60)
+        clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
+        return Text(clock, style="progress.remaining")
+
+
 class TrainingDisplay:
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -37,13 +53,14 @@ class TrainingDisplay:
             BarColumn(bar_width=20),
             TextColumn("{task.completed:,.0f}"),
             TextColumn("{task.fields[status]}"),
-            TimeRemainingColumn(compact=True),
+            ExpectedEnd(compact=True),
             console=console,
         )
         self.stages: dict[str, TaskID] = {}
         self.training: TaskID | None = None
         self.status = {"loss": "", "dev": "", "speed": ""}
         self.last_step = (0.0, 0)  # seconds, tokens
+        self.has_forecast = False
 
     def on_progress(self, stage: str, done: int, total: int | None) -> None:
         if stage not in self.stages:
@@ -55,7 +72,7 @@ class TrainingDisplay:
     def on_event(self, event: Event) -> None:
         match event:
             case ForecastEvent():
-                self.console.print(f"  {forecast_sentence(event.forecast)}", markup=False)
+                self._forecast(event)
             case AuditEvent():
                 is_clean = event.audit.verdict == "clean" and event.audit.is_valid
                 text = f"  audit  {event.audit.sentence}"
@@ -78,6 +95,15 @@ class TrainingDisplay:
                 self.console.print(text, style="yellow", markup=False, soft_wrap=True)
             case events.FinishEvent() if self.training is not None:
                 self.bars.update(self.training, visible=False)
+
+    def _forecast(self, event: ForecastEvent) -> None:
+        """The first as a line; later ones correct the expected end of the bar alone."""
+        if not self.has_forecast:
+            self.console.print(f"  {forecast_sentence(event.forecast)}", markup=False)
+        self.has_forecast = True
+        if self.training is not None:
+            ends = time.monotonic() + max(0.0, event.forecast.total_seconds - event.seconds)
+            self.bars.update(self.training, ends=ends)
 
     def _start(self, steps: int | None, *, done: int = 0) -> None:
         for task in self.stages.values():

@@ -21,7 +21,10 @@ from regard.runs.recipe import Recipe
 from regard.training.batch_loader import BatchLoader
 from regard.training.device import Machine, choose_machine
 from regard.training.events import RemarkEvent
-from regard.training.forecast import Forecast, forecast
+from regard.training.forecast import Forecast, Plan, forecast_by_trial
+
+TRIAL_BATCHES = 8
+"Different batches of a trial: where rows are bucketed by length, batches differ."
 
 
 @dataclass
@@ -90,7 +93,7 @@ def build_experiment(
     model = prepared.attach_head(body, seed=seed)
     recipe.adapt.apply(model, seed=seed)
     loader = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding_id)
-    loader.plan(0)  # raises now, not after the forecast, if the text does not fill a batch
+    loader.plan(0)  # raises now, not after the audit, if the text does not fill a batch
     # Last: an error is one sentence, with nothing before it.
     import_remarks = initial_model.remarks if initial_model else ()
     data = data_remarks(prepared.statistics, prepared.overlap.flaws)
@@ -99,16 +102,29 @@ def build_experiment(
     return Experiment(recipe, prepared, model.to(machine.device), loader, machine, initial_model)
 
 
+def training_plan(experiment: Experiment) -> Plan:
+    """How much there is to train and to evaluate."""
+    loader, prepared = experiment.loader, experiment.prepared
+    rows, lengths = loader.plan(0), loader.examples.lengths
+    final = prepared.evaluation_positions(evaluations=0)
+    return Plan(
+        steps=loader.steps,
+        evaluate_every=experiment.recipe.train.evaluate_every,
+        batch_positions=sum(len(some) * int(lengths[some].max()) for some in rows) / len(rows),
+        dev_positions=prepared.evaluation_positions(evaluations=1) - final,
+        final_positions=final,
+        parameters=sum(p.numel() for p in experiment.model.parameters()),
+    )
+
+
 def forecast_experiment(experiment: Experiment) -> Forecast:
     """Steps, time and memory, from a few real updates of a copy."""
-    loader = experiment.loader
-    every = experiment.recipe.train.evaluate_every
-    evaluations = loader.steps // every if every else 0
-    return forecast(
+    loader, machine = experiment.loader, experiment.machine
+    return forecast_by_trial(
         experiment.model,
-        [loader.build_batch(rows, epoch=0) for rows in loader.plan(0)[:2]],
+        [loader.build_batch(rows, epoch=0) for rows in loader.plan(0)[:TRIAL_BATCHES]],
         experiment.recipe.train,
-        steps=loader.steps,
-        evaluation_positions=experiment.prepared.evaluation_positions(evaluations=evaluations),
-        machine=experiment.machine,
+        training_plan(experiment),
+        evaluate=lambda copy: experiment.prepared.evaluate_dev(copy, device=machine.device),
+        machine=machine,
     )
