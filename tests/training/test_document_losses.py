@@ -1,6 +1,9 @@
 """Document losses: every scored token counts once, and windows equal a single forward pass."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +11,7 @@ from hypothesis import strategies as st
 from regard.batch import Example, collate
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
-from regard.models.model import token_losses
+from regard.models.model import token_losses, weighted_losses
 from regard.objectives import Vocabulary
 from regard.objectives.causal import Causal
 from regard.objectives.masked import Masked
@@ -72,3 +75,19 @@ def test_masked_tokens_follow_from_the_seed_and_are_reported():
     assert first.tokens.tolist() == [int(scored.sum()) for scored in first.is_scored]
     assert all(10 <= n <= 21 for n in first.tokens)
     assert not first.is_scored[0][-1]  # <stop> is never masked
+
+
+@pytest.mark.parametrize("family", [Decoder, Encoder])
+def test_positions_without_weight_take_no_logits_and_change_no_loss(family):
+    model = family(layers=1, heads=2, width=8, context=16).build(vocabulary=50, seed=0).eval()
+    generator = np.random.default_rng(0)
+    ids = generator.integers(7, 50, size=(5, 16))
+    weights = (generator.random((5, 16)) < 0.4).astype(np.float32)
+    weights[3] = 0.0
+    examples = [Example(row, row, own, None) for row, own in zip(ids, weights, strict=True)]
+    batch = collate(examples, pad_id=0, rows=tuple(range(5)))
+    with torch.inference_mode():
+        expected = token_losses(model, batch).double() * batch.weights
+        assert torch.allclose(weighted_losses(model, batch), expected, rtol=1e-6)
+        nothing = replace(batch, weights=torch.zeros_like(batch.weights))
+        assert not weighted_losses(model, nothing).any()

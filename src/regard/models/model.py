@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention.cache import ModelCache
@@ -148,6 +149,17 @@ class TokenModel(Model):
         """(b,t,w) -> (b,t,…): all that is computed of the hidden state at each position."""
         y: Tensor = self.head(x)
         return y
+
+
+def weighted_losses(model: Model, batch: Batch) -> Tensor:
+    """Weight · −log p(target) at each position in nats, (b,t) in float64. A position of weight 0,
+    such as padding or the first half of an overlapping window, takes no logits."""
+    x = model.body.hidden_states(ModelInputs.of_batch(batch))
+    counts = batch.weights > 0
+    losses = torch.zeros(batch.weights.shape, dtype=torch.float64, device=x.device)
+    scored = model.body.head.losses(x[counts], targets=batch.targets[counts])
+    losses[counts] = scored.double() * batch.weights[counts]
+    return losses
 
 
 def token_losses(

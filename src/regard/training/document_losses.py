@@ -11,7 +11,7 @@ import torch
 from regard.batch import Ints, collate
 from regard.core.progress import OnProgress, no_progress
 from regard.data.batching import sorted_batches
-from regard.models.model import Model, token_losses
+from regard.models.model import Model, weighted_losses
 from regard.objectives import Objective, ScoredExample, Vocabulary
 
 MAX_BATCH_POSITIONS = 2048
@@ -63,7 +63,7 @@ def document_losses(
         batch = collate(
             [rows[index][1].example for index in chosen], pad_id=pad, rows=chosen.tolist()
         ).to(device)
-        weighted = token_losses(model, batch).double() * batch.weights
+        weighted = weighted_losses(model, batch)
         np.add.at(
             losses,
             [rows[index][0] for index in chosen],

@@ -29,7 +29,7 @@ from regard.evaluation.health.samples import sample_health
 from regard.evaluation.metrics.metric import Metric, Row
 from regard.generation.decoding_setup import prepare_decoding, suppressed_ids
 from regard.generation.generate import BeamSearch, GeneratedTokens, Greedy, Strategy, generate
-from regard.models.model import TokenModel, token_losses
+from regard.models.model import TokenModel, weighted_losses
 from regard.tasks import Problem, Task, Tools, check_family, example_batches, example_length
 
 FAMILIES = ("encoder-decoder", "recurrent", "decoder")
@@ -215,7 +215,7 @@ class TextToTextProblem(Problem[TokenModel]):
         sums = np.zeros((2, len(records)))
         pad = self.tools.tokenizer.padding_id
         for indices, batch in example_batches(examples, pad=pad, device=device) if examples else ():
-            losses = token_losses(model, batch).double() * batch.weights
+            losses = weighted_losses(model, batch)
             row_sums = torch.stack((losses.sum(dim=1), batch.weights.double().sum(dim=1)))
             np.add.at(sums.T, [example_items[index] for index in indices], row_sums.T.cpu().numpy())
         return {
