@@ -317,6 +317,27 @@ def test_pairs_with_swapped_sides_are_said(workspace: Workspace) -> None:
     assert "40 of 40 in test stand in training with their two texts swapped, 40 with" in said
 
 
+def test_a_tokenizer_that_knows_hardly_a_word_is_said(workspace: Workspace) -> None:
+    generator = random.Random(6)
+    rows = [
+        "".join(generator.choices("的一是不了人我在有他这中大来上国", k=12)) for _ in range(300)
+    ]
+    file = workspace.folder / "train.csv"
+    file.write_text("\n".join(["text,label", *(f"{row},{row[0] < row[1]}" for row in rows)]))
+    recipe = {
+        **RECIPE,
+        "data": {"corpus": "train.csv", "dev": 0.2, "test": 0.2},
+        "tokenizer": {"kind": "word", "minimum_count": 2},
+        "train": {**RECIPE["train"], "batch_tokens": 64},
+    }
+    workspace.write("stranger.toml", tomli_w.dumps(recipe))
+    said = said_before_training(workspace)
+    assert "100.0% of the tokens of dev are unknown to the tokenizer" in " ".join(said)
+    recipe["tokenizer"] = {"kind": "character"}
+    workspace.write("stranger.toml", tomli_w.dumps(recipe))
+    assert said_before_training(workspace) == []
+
+
 def test_corpus_stats_say_what_overlaps(workspace: Workspace) -> None:
     write_data(workspace)
     command = ("corpus", "stats", "train.csv", "--dev", "dev.csv", "--test", "test.csv")

@@ -8,6 +8,7 @@ import pytest
 
 from regard.data.corpus import Split
 from regard.data.record_corpus import Record
+from regard.runs.preparation.data_flaws import target_flaws
 from regard.runs.preparation.item_overlap import ItemOverlap
 from regard.runs.preparation.overlap import (
     RowItems,
@@ -20,6 +21,7 @@ from regard.tasks.classification.pairs import PairClassification
 from regard.tasks.classification.text import Classification
 from regard.tasks.qa.recall import Recall
 from regard.tasks.retrieval.similarity import Similarity
+from regard.tasks.text_generation.translation import Translation
 
 Records = dict[Split, list[Record]]
 
@@ -128,3 +130,27 @@ def test_test_rows_that_stand_in_dev_are_counted() -> None:
     assert (found.items, found.exact, found.near) == (3, 1, 1)
     # Where one template made all rows, only equal ones count.
     assert count_test_in_dev(splits, alike={"test"}).near == 0
+
+
+def translations(*rows: tuple[str, str]) -> list[Record]:
+    return [Record({"source": source, "target": target}) for source, target in rows]
+
+
+def test_answers_agree_however_they_are_typed() -> None:
+    source, target = words(20, seed=1), words(20, seed=2)
+    train, test = translations((source, target)), translations((source.upper(), target.title()))
+    found = counts(Translation(), {"train": train, "dev": [], "test": test})
+    assert (found["exact"], found["agree"], found["flipped"]) == (1, 1, 0)
+
+
+def test_copied_and_shared_targets_are_said() -> None:
+    pairs = [(words(20, seed=2 * n), words(20, seed=2 * n + 1)) for n in range(20)]
+    train = translations(*pairs[:10])
+    fresh = translations(*pairs[10:])
+    assert list(target_flaws(Translation(), {"train": train, "dev": fresh, "test": fresh})) == []
+    shared = translations(*((words(20, seed=100 + n), pairs[n][1].title()) for n in range(5)))
+    [said] = target_flaws(Translation(), {"train": train, "dev": fresh, "test": shared})
+    assert "5 of 5 in test have a target that stands in training under another input" in said
+    copies = translations(*((source, source + ".") for source, _ in pairs[:3]))
+    [said] = target_flaws(Translation(), {"train": train + copies, "dev": fresh, "test": fresh})
+    assert "in 3 of 33 rows source and target are the same text" in said

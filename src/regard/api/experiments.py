@@ -178,7 +178,7 @@ def evaluate(
         estimates=evaluated.estimates,
         comparisons=evaluated.comparisons,
         contamination=evaluated.contamination,
-        data_flaws=prepared.overlap.flaws,
+        data_flaws=prepared.data_flaws,
         audit=results.audit,
         health=results.health,
         remarks=results.remarks,

@@ -96,7 +96,7 @@ def build_experiment(
     loader.plan(0)  # raises now, not after the audit, if the text does not fill a batch
     # Last: an error is one sentence, with nothing before it.
     import_remarks = initial_model.remarks if initial_model else ()
-    data = data_remarks(prepared.statistics, prepared.overlap.flaws)
+    data = data_remarks(prepared.statistics, prepared.data_flaws)
     for text in (*import_remarks, *data, *prepared.remarks()):
         observer.on_event(RemarkEvent(text=text))
     return Experiment(recipe, prepared, model.to(machine.device), loader, machine, initial_model)

@@ -75,7 +75,7 @@ def finish(experiment: Experiment, run: Run, fit_result: FitResult, observer: Ob
             order=experiment.loader.order_fingerprint(),
             audit=audit.without_leaks() if audit is not None else None,
             remarks=(*results.remarks, *remarks),
-            data_flaws=prepared.overlap.flaws,
+            data_flaws=prepared.data_flaws,
             corpus=prepared.statistics,
             tokenizer=TokenizerRecord(
                 name=tokenizer.name, size=tokenizer.size, fingerprint=tokenizer.fingerprint

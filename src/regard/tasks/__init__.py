@@ -84,6 +84,9 @@ class Task(Settings, ABC):
     score_names: ClassVar[tuple[str, ...]]
     "Names of the metric's scores, the main one first."
 
+    writes_target: ClassVar[bool] = False
+    "Whether the target is a text that the model writes."
+
     is_same_when_near: ClassVar[bool] = True
     "Whether a row with a word or two changed is the same item: not where one word is all."
 

@@ -47,6 +47,16 @@ def test_terms_are_unigrams_and_bigrams() -> None:
     assert classifier.predict(["not bad but good", "not good but bad"]) == ["good", "bad"]
 
 
+def test_characters_are_words_where_words_have_no_spaces() -> None:
+    assert terms("電影real好") == ["電", "影", "real", "好", "電 影", "影 real", "real 好"]
+    assert terms("หนัง")[:4] == list("หนัง")
+    texts = [
+        f"這部電影{'很好' if good else '太差'}第{number}次" for number, good in enumerate(TRUTH)
+    ]
+    classifier = TfidfClassifier(texts[:80], TRUTH[:80])
+    assert accuracy(classifier.predict(texts[80:]), TRUTH[80:]) > 0.9
+
+
 def test_random_labels_stay_near_chance() -> None:
     truth = GENERATOR.integers(0, 2, len(REVIEWS)).tolist()
     assert (

@@ -12,19 +12,12 @@ import html
 import re
 import unicodedata
 
+from regard.core.scripts import WITHOUT_SPACES
+
 OPERATOR_BETWEEN_DIGITS = re.compile(r"(?<=\d)\s*([-*/+<>=^%×÷−])\s*(?=\d)")
 KEPT_OPERATORS = {operator: f" {chr(0xE000 + i)} " for i, operator in enumerate("-*/+<>=^%×÷−")}
 "Stand-ins of private use, for the operators themselves are dropped as punctuation."
 APOSTROPHES = "'’ʼ`´"
-WITHOUT_SPACES = (
-    (0x0E00, 0x0EFF),  # Thai, Lao
-    (0x1000, 0x109F),  # Burmese
-    (0x1780, 0x17FF),  # Khmer
-    (0x3040, 0x30FF),  # Hiragana, Katakana
-    (0x3400, 0x4DBF),  # Han
-    (0x4E00, 0x9FFF),
-    (0x20000, 0x3FFFF),
-)
 
 
 def normalise(text: str) -> str:

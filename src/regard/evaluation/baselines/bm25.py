@@ -23,16 +23,17 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from regard.core.errors import UserError
+from regard.core.scripts import UNSPACED
 
 SplitWords: TypeAlias = Callable[[str], list[str]]
 
-WORD = re.compile(r"\w+")
+WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 SCORES_AT_ONCE = 4_000_000
 "Maximum query × document scores held at once."
 
 
 def plain_words(text: str) -> list[str]:
-    """Lower-case runs of letters and digits."""
+    """Lower-case runs of letters and digits; where words have no spaces between, each character."""
     return WORD.findall(text.lower())
 
 

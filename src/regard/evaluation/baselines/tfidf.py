@@ -3,10 +3,11 @@
     x_w = (1 + ln f(w)) · (1 + ln((1 + N) / (1 + n(w)))) / |x|         P(y | x) = σ(θ_y · x + c_y)
 
 f(w) is the frequency of the term w in the row, n(w) the number of the N training rows that contain
-it; the label with the largest P is predicted. Terms are words and 2-grams of words. A pair of texts
-has the terms of each side, the words in both, and the fraction of each side that is in the other.
-The inverse regularisation strength C is cross-validated on the training rows, so that the baseline
-is strong without using any evaluated row. Everything is deterministic.
+it; the label with the largest P is predicted. Terms are words and 2-grams of words; in scripts
+without spaces between words each character is a word. A pair of texts has the terms of each side,
+the words in both, and the fraction of each side that is in the other. The inverse regularisation
+strength C is cross-validated on the training rows, so that the baseline is strong without using any
+evaluated row. Everything is deterministic.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from regard.core.errors import UserError
+from regard.evaluation.baselines.bm25 import WORD, plain_words
 from regard.evaluation.baselines.trivial import Label, majority_label
 
 TextOrPair: TypeAlias = str | tuple[str, str]
@@ -31,8 +33,7 @@ Vectorizer: TypeAlias = Callable[[Sequence[TextOrPair]], csr_array]
 Ints: TypeAlias = NDArray[np.int64]
 
 NAME = "TF-IDF + logistic regression"
-TERM = re.compile(r"\w+|[^\w\s]")
-WORD = re.compile(r"\w+")
+TERM = re.compile(rf"{WORD.pattern}|[^\w\s]")
 STRENGTHS = (1.0, 3.0, 0.3, 10.0, 30.0)
 "Candidate values of C; the first of the best is taken."
 FOLDS = 3
@@ -94,13 +95,13 @@ def terms(text: str) -> list[str]:
 
 
 def shared_words(pair: tuple[str, str]) -> list[str]:
-    first, second = (set(WORD.findall(text.lower())) for text in pair)
+    first, second = (set(plain_words(text)) for text in pair)
     return sorted(first & second)
 
 
 def overlap_terms(pair: tuple[str, str]) -> list[str]:
     """Fraction of each side's words that the other side has, in tenths, as two terms."""
-    first, second = (set(WORD.findall(text.lower())) for text in pair)
+    first, second = (set(plain_words(text)) for text in pair)
     shared = len(first & second)
     return [
         f"{side} {10 * shared // max(1, len(words))}"

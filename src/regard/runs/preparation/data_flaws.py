@@ -23,6 +23,8 @@ from regard.data.overlap.labels import (
     respelled_labels,
     swapped_pairs,
 )
+from regard.data.overlap.normalise import normalise
+from regard.data.overlap.similarity import MIN_WORDS
 from regard.data.overlap.straddling import (
     StraddlingColumn,
     likely_group_columns,
@@ -37,6 +39,8 @@ from regard.tasks import Task
 
 MAX_ROWS = 100_000
 "Rows in which columns are compared."
+MAX_COPIED_TARGETS = 0.05
+"Fraction of the rows whose input and target may be the same text before it is said."
 
 
 def row_flaws(task: Task, records: Mapping[Split, Sequence[Record]], corpus: Corpus) -> list[str]:
@@ -57,6 +61,8 @@ def row_flaws(task: Task, records: Mapping[Split, Sequence[Record]], corpus: Cor
         }
         found = label_giveaways(texts, [task.target_text(row) for row in trained])
         flaws += [_giveaway(one, task) for one in found]
+    if task.writes_target:
+        flaws += target_flaws(task, records)
     if is_classifier and len(task.input_columns()) == 2:
         flaws += _swapped_pairs(task, records)
     streamed = ((split, row, task.target_text(row)) for split in SPLITS for row in records[split])
@@ -123,6 +129,47 @@ def _swapped_pairs(task: Task, records: Mapping[Split, Sequence[Record]]) -> Ite
             f"swapped, {same:,} with the label they have there: if the order means nothing, leave "
             "them out of one of the two"
         )
+
+
+def target_flaws(task: Task, records: Mapping[Split, Sequence[Record]]) -> Iterator[str]:
+    """Of targets that are texts, which a model writes."""
+    yield from _copied_targets(task, [record for split in SPLITS for record in records[split]])
+    yield from _shared_targets(task, records)
+
+
+def _copied_targets(task: Task, rows: Sequence[Record]) -> Iterator[str]:
+    copied = sum(
+        normalise(task.identity_text(row)) == normalise(task.target_text(row) or "") for row in rows
+    )
+    if copied > MAX_COPIED_TARGETS * len(rows):
+        columns = task.columns()
+        targets = join_words(columns[role] for role in task.target_roles)
+        inputs = join_words(columns[role] for role in task.input_columns())
+        yield (
+            f"data: in {copied:,} of {len(rows):,} rows {inputs} and {targets} are the same text: "
+            "a model that copies is right on them; set the task's columns, or remove these rows"
+        )
+
+
+def _shared_targets(task: Task, records: Mapping[Split, Sequence[Record]]) -> Iterator[str]:
+    """Long targets of training that stand in dev or test under another input."""
+    trained = {normalise(task.target_text(row) or "") for row in records["train"]}
+    inputs = {normalise(task.identity_text(row)) for row in records["train"]}
+    for split in SPLITS[1:]:
+        shared = sum(
+            target in trained
+            and target.count(" ") + 1 >= MIN_WORDS
+            and normalise(task.identity_text(row)) not in inputs
+            for row in records[split]
+            if (target := normalise(task.target_text(row) or ""))
+        )
+        items = len(records[split])
+        if SplitOverlap(items=items, exact=shared).is_contaminated:
+            yield (
+                f"data: {shared:,} of {items:,} in {split} have a target that stands in training "
+                "under another input, word for word: it can be learned by heart; leave such rows "
+                "out of training"
+            )
 
 
 def _giveaway(giveaway: Giveaway, task: Task) -> str:

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from regard.data.statistics import CorpusStatistics
 
+MAX_UNKNOWN_RATE = 0.5
+"Fraction of a split's tokens that may be unknown before it is said."
+
 
 def data_remarks(statistics: CorpusStatistics, flaws: Sequence[str]) -> Iterator[str]:
     """A sentence for each thing worth knowing; nothing for sound data."""
@@ -24,6 +27,16 @@ def data_remarks(statistics: CorpusStatistics, flaws: Sequence[str]) -> Iterator
         )
     yield from _overlap_remarks(statistics)
     yield from flaws
+
+
+def unknown_token_flaws(statistics: CorpusStatistics) -> Iterator[str]:
+    for name, split in statistics.splits.items():
+        if split.unknown_rate > MAX_UNKNOWN_RATE:
+            yield (
+                f"data: {split.unknown_rate:.1%} of the tokens of {name} are unknown to the "
+                "tokenizer, and a model cannot tell them apart: train another one, such as "
+                'tokenizer.kind = "bpe"'
+            )
 
 
 def _overlap_remarks(statistics: CorpusStatistics) -> Iterator[str]:

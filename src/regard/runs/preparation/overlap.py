@@ -20,6 +20,7 @@ from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import SPLITS, Split
 from regard.data.overlap.agreement import LabelAgreement, label_agreement
 from regard.data.overlap.labels import MAX_LABELS
+from regard.data.overlap.normalise import normalise
 from regard.data.overlap.search import Overlap, find_overlaps
 from regard.data.overlap.similarity import MIN_SIMILARITY, text_similarity
 from regard.data.record_corpus import Record
@@ -31,7 +32,7 @@ from regard.tasks import Task
 
 Row = TypeVar("Row")
 
-OVERLAP_SCHEMA = 6
+OVERLAP_SCHEMA = 7
 MIN_ROWS_OF_LABEL = 5
 "Mean rows of a target from which on targets are labels."
 HELD_OUT: tuple[Split, ...] = SPLITS[1:]
@@ -89,7 +90,14 @@ class RowItems(SplitItems):
         self, split: Split, found: Sequence[Overlap], *, within: Split = "train"
     ) -> LabelAgreement:
         labelled = [one for one in found if self.targets[split][one.item] is not None]
-        return label_agreement(labelled, self.targets[split], self.targets[within])
+        if self.has_labels:
+            return label_agreement(labelled, self.targets[split], self.targets[within])
+        # However an answer is typed, it is the same answer.
+        targets, others = (
+            [target if target is None else normalise(target) for target in self.targets[each]]
+            for each in (split, within)
+        )
+        return label_agreement(labelled, targets, others)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from regard.evaluation.metrics.metric import Row
 from regard.models.model import Model, TokenModel
 from regard.runs.health_record import HealthRecord
 from regard.runs.observer import Observer
+from regard.runs.preparation.data_remarks import unknown_token_flaws
 from regard.runs.preparation.overlap import DataOverlap
 from regard.runs.recipe import Recipe
 from regard.runs.results import (
@@ -93,6 +94,11 @@ class PreparedData(ABC):
     @abstractmethod
     def samples(self, model: Model) -> tuple[SampleRecord, ...]:
         """Prompts and the model's continuations or answers; empty if it cannot generate."""
+
+    @property
+    def data_flaws(self) -> tuple[str, ...]:
+        """What lets a model be right without learning, or wrong whatever it learns, in words."""
+        return (*unknown_token_flaws(self.statistics), *self.overlap.flaws)
 
     def remarks(self) -> list[str]:
         """What users have to know of the training split before training starts."""

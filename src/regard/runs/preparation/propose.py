@@ -13,8 +13,8 @@ import numpy as np
 import tomli_w
 
 from regard.core.errors import UserError
+from regard.core.scripts import UNSPACED
 from regard.data.corpus import Data, open_corpus
-from regard.data.overlap.normalise import WITHOUT_SPACES
 from regard.data.overlap.straddling import likely_group_columns
 from regard.data.readers.formats import read_records
 from regard.data.readers.records import DropCounts, ReadOptions, Unit
@@ -29,9 +29,7 @@ MIN_ROWS_OF_CLASS = 10
 LABEL_NAME = re.compile(r"label|class|categor|sentiment|topic|target", re.IGNORECASE)
 TOKENS_PER_WORD = 1.4
 "Typical fertility of a BPE tokenizer; used only to propose sizes."
-WORD_BY_ITSELF = re.compile(
-    "[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in WITHOUT_SPACES) + "]"
-)
+WORD_BY_ITSELF = re.compile(f"[{UNSPACED}]")
 "A character of a script that puts no spaces between words."
 TRAINING_TOKENS = 2_000_000
 "Tokens processed in training: a couple of minutes on two cores at the proposed size."

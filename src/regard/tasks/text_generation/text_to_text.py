@@ -53,6 +53,8 @@ class TextToText(Task):
     smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
     "Label smoothing: fraction of each target spread over all tokens; part of the training loss."
 
+    writes_target: ClassVar = True
+
     @abstractmethod
     def source_text(self, record: Record) -> str:
         """The source of a row."""
