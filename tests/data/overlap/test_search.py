@@ -112,3 +112,26 @@ def test_rows_of_one_template_are_found_in_any_order_of_splits() -> None:
     for order in (("dev", "test"), ("test", "dev")):
         found = find_overlaps(train, {split: rows[split] for split in order})
         assert (len(found["dev"]), len(found["test"])) == (380, 387)
+
+
+def test_the_nearest_of_many_near_documents_is_named() -> None:
+    generator = random.Random(7)
+    common = [f"w{generator.randrange(900)}" for _ in range(280)]
+
+    def document(own: int, *, seed: int) -> list[str]:
+        """The common text with some of its words replaced."""
+        changed = random.Random(seed)
+        words = list(common)
+        for at in changed.sample(range(len(words)), own):
+            words[at] = f"own{seed}x{at}"
+        return words
+
+    item = document(20, seed=0)
+    rows = [document(20 + n % 3, seed=n + 1) for n in range(300)]
+    nearest = [*item[:100], "changed", *item[101:]]
+    train = [" ".join(row) for row in (*rows, nearest, *rows[:5])]
+    [found] = find_overlaps(train, {"test": [" ".join(item)]})["test"]
+    assert (found.row, found.kind, found.similarity) == (300, "near", 279 / 280)
+    [without] = find_overlaps(train[:300], {"test": [" ".join(item)]})["test"]
+    similar = [text_similarity(" ".join(item), row) for row in train[:300]]
+    assert (without.row, without.similarity) == (similar.index(max(similar)), max(similar))

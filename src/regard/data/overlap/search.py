@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -37,6 +38,11 @@ LOOKED_UP = (1 << 12, 512)
 "Held-out texts that a training row may look at: of the first rows, and of later ones."
 LOOKED_UP_IN_ALL = 1 << 27
 "From how many on the limit falls, so that time stays proportional to the rows."
+
+
+ROUNDS = (0, 4, 32, 256, 1 << 62)
+"Pairs of an item are compared in rounds that end at these ranks; each knows the best before it."
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -160,8 +166,20 @@ class _Search:
         if words is not None:
             by_characters = np.minimum(words[row], self.word_counts[index.numbers[item]])
             row, item = row[by_characters < MIN_WORDS], item[by_characters < MIN_WORDS]
+        rank = _ranks(item)
+        for first, end in pairwise(ROUNDS):
+            some = np.flatnonzero((rank >= first) & (rank < end))
+            if len(some):
+                self._note(index, rows, row_numbers, row[some], item[some])
+
+    def _note(
+        self, index: _PartIndex, rows: Sequences, row_numbers: Ints, row: Ints, item: Ints
+    ) -> None:
+        """Of these pairs, those that are nearer than the item's best so far."""
         longer = np.maximum(rows.lengths[row], index.segments.items.lengths[item])
-        edits = max_edits(longer)
+        best = self.similarity[index.numbers[item]]
+        # Of documents that share most of a long text, all would be near: only a nearer one counts.
+        edits = np.minimum(max_edits(longer), (longer * (1 - best) + ROUNDING).astype(np.int64))
         distance = edit_distances(rows, index.segments.items, row, item, within=edits)
         near = np.flatnonzero(distance <= edits)
         similarity = similarity_of(distance, longer)
@@ -197,6 +215,15 @@ class _PartIndex:
     @staticmethod
     def of(numbers: Ints, items: Sequences, *, gram: int, bits: int) -> _PartIndex:
         return _PartIndex(numbers, SegmentIndex(items, gram=gram, signature_bits=bits))
+
+
+def _ranks(items: Ints) -> Ints:
+    """For each element, how many before it are equal to it."""
+    order = np.argsort(items, kind="stable")
+    ordered = items[order]
+    ranks = np.empty(len(items), np.int64)
+    ranks[order] = np.arange(len(items)) - np.searchsorted(ordered, ordered)
+    return ranks
 
 
 def characters(texts: Sequence[str]) -> Sequences:
