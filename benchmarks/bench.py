@@ -2,9 +2,11 @@
 
     .venv-bench/bin/python -m benchmarks.bench                  # all rows, more than an hour
     .venv-bench/bin/python -m benchmarks.bench --only kinds     # some rows, without the page
+    .venv-bench/bin/python -m benchmarks.bench --page-of FILE…  # the page of such results
 
-Writes benchmarks/results/<date>-<simd>.json, docs/performance.md and its charts. Rows that need
-external data (tiny Shakespeare, SST-2, IMDB, One Billion Words) look for it under REGARD_DATA.
+Writes benchmarks/results/<date>-<simd>-{as-typed,parts}.json, docs/performance.md and its charts.
+Rows that need external data (tiny Shakespeare, SST-2, IMDB, One Billion Words) look for it under
+REGARD_DATA.
 """
 
 from __future__ import annotations
@@ -70,22 +72,20 @@ def main() -> None:
     if arguments.page_of:
         write_page(json.loads(file.read_text(encoding="utf-8")) for file in arguments.page_of)
         return
-    is_complete = set(arguments.only) == set(BENCHMARKS)
-    suffix = [] if is_complete else arguments.only
     files = [
-        run_benchmarks(names, rounds=arguments.rounds, suffix=suffix)
+        run_benchmarks(names, rounds=arguments.rounds)
         for names in (
             [name for name in arguments.only if name in AS_TYPED],
             [name for name in arguments.only if name not in AS_TYPED],
         )
         if names
     ]
-    if is_complete:
+    if set(arguments.only) == set(BENCHMARKS):
         write_page(json.loads(file.read_text(encoding="utf-8")) for file in files)
 
 
-def run_benchmarks(names: Sequence[str], *, rounds: int, suffix: Sequence[str]) -> Path:
-    """Run them and write their results, also after each: some take long."""
+def run_benchmarks(names: Sequence[str], *, rounds: int) -> Path:
+    """Run them and write their rows, after each: some take long. Other rows of the day stay."""
     results: dict[str, Any] = {
         "date": date.today().isoformat(),
         "machine": machine(),
@@ -94,13 +94,15 @@ def run_benchmarks(names: Sequence[str], *, rounds: int, suffix: Sequence[str]) 
         "missing": [],
     }
     kind = "as-typed" if names[0] in AS_TYPED else "parts"
-    parts = [results["date"], results["machine"]["simd"], kind, *suffix]
-    file = HERE / "results" / f"{'-'.join(parts).lower()}.json"
-    file.parent.mkdir(exist_ok=True)
+    day = f"{results['date']}-{results['machine']['simd']}-{kind}"
+    file = HERE / "results" / f"{day.lower()}.json"
+    if file.is_file():
+        results["rows"] = json.loads(file.read_text(encoding="utf-8"))["rows"]
     for name in names:
         try:
             for row in BENCHMARKS[name](rounds=rounds):
-                results["rows"].append(row.as_dict())
+                others = [other for other in results["rows"] if other["work"] != row.work]
+                results["rows"] = [*others, row.as_dict()]
                 print(row_text(row), flush=True)
         except MissingDataError as reason:
             results["missing"].append(f"{name}: {reason}")
