@@ -32,7 +32,9 @@ from benchmarks.environment import MEMORY_KEPT
 from benchmarks.speed.data import data_file
 from benchmarks.speed.timing import OURS, interleaved_times
 
-MEGABYTES, HELD_OUT_LINES = 100, 200
+MEGABYTES = 100
+LINES = {"tokenizer": 5000, "dev": 200, "test": 200}
+"Of the other files: the text a tokenizer is trained on, and what is held out."
 WORDS_A_LINE = (20, 200)
 WORDS_AT_ONCE = 1_000_000
 VOCABULARY = 8000
@@ -63,9 +65,9 @@ def write_texts(folder: Path) -> None:
                 yield " ".join(drawn[begin:end]) + "\n"
 
     drawn_lines = lines()
-    for split in ("dev", "test"):
-        text = "".join(islice(drawn_lines, HELD_OUT_LINES))
-        (folder / f"{split}.txt").write_text(text, encoding="utf-8")
+    for name, count in LINES.items():
+        text = "".join(islice(drawn_lines, count))
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
     written = 0
     with (folder / "train.txt").open("w", encoding="utf-8") as file:
         while written < MEGABYTES * 10**6:
@@ -81,7 +83,7 @@ def rows(*, rounds: int) -> list[TypedRow]:
         write_texts(folder)
         shutil.copy(RECIPE_FOLDER / "tokens.toml", folder)
         size = ("--vocabulary", VOCABULARY)
-        prepare(regard("tokenizer", "train", "dev.txt", "--out", "tokenizer", *size), folder)
+        prepare(regard("tokenizer", "train", "tokenizer.txt", "--out", "tokenizer", *size), folder)
         commands = {OURS: Command(regard("validate", "tokens.toml"), folder, outputs=("cache",))}
         for name, (settings, environment) in PEERS.items():
             line = python(SCRIPTS / "tokenize_datasets.py", "train.txt", "tokenizer", *settings)
