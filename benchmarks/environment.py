@@ -24,6 +24,7 @@ PREFIXES = (
 )
 "Variables that change how fast a process computes or starts, or where it finds what was cached."
 
+RESTARTED = "BENCHMARKS_RESTARTED"
 MEMORY_KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(10**11)}
 "For a peer: glibc retains all freed memory, also blocks larger than those regard retains."
 
@@ -41,8 +42,8 @@ def command_environment(changes: Mapping[str, str] | None = None) -> dict[str, s
 
 
 def restart_in_user_environment(module: str) -> None:
-    """Start this process again as `python -m module` if it was given such variables: libraries read
-    them when they are loaded."""
-    environment = user_environment()
-    if len(environment) < len(os.environ):
+    """Start this process again as `python -m module`, once, if it was given such variables:
+    libraries read them when they are loaded, and some set them then."""
+    environment = user_environment({RESTARTED: "1"})
+    if RESTARTED not in os.environ and len(environment) <= len(os.environ):
         os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], environment)

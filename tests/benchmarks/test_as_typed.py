@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from benchmarks.environment import user_environment
 from benchmarks.speed.page import write_page
 from benchmarks.speed.timing import OURS, Ratio, Row
 
+ROOT = Path(__file__).parents[2]
 MACHINE = {
     "cores": 2,
     "cpu": "a CPU",
@@ -40,6 +44,27 @@ def test_nothing_of_the_harness_reaches_a_command(tmp_path, monkeypatch):
     assert {"MALLOC_MMAP_MAX_", "REGARD_DATA", "REGARD_CACHE", "PATH"} <= seen
     assert not seen & {"OMP_NUM_THREADS", "MALLOC_ARENA_MAX", "PYTHONDONTWRITEBYTECODE"}
     assert "REGARD_KERNELS" not in user_environment()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no exec there")
+def test_the_harness_restarts_once_without_them(tmp_path, monkeypatch):
+    (tmp_path / "probe.py").write_text(
+        "import os\n"
+        "os.environ['KMP_INIT_AT_FORK'] = 'FALSE'  # as libraries do when they are loaded\n"
+        "from benchmarks.environment import restart_in_user_environment\n"
+        "print('started')\n"
+        "restart_in_user_environment('probe')\n"
+        "print('OMP_NUM_THREADS' in os.environ)\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    command = [sys.executable, "-u", "-m", "probe"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(tmp_path)))}
+    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")  # found after PYTHONPATH is gone
+    output = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert output.stdout.split() == ["started", "started", "False"], output.stderr
 
 
 def test_each_turn_is_a_first_one_and_its_seconds_are_the_command_s(tmp_path):
