@@ -119,11 +119,15 @@ def write_page(results: Iterable[dict[str, Any]]) -> None:
 
 
 def newest_grid() -> dict[str, Any] | None:
-    """The last draw that `benchmarks.grid` timed."""
+    """The last draw whose seed is its date: what was tuned on other draws had never seen it."""
     files = (HERE / "results").glob("grid-*.json")
     grids = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    timed = [grid for grid in grids if "geometric_mean" in grid]
-    return max(timed, key=lambda grid: (grid["date"], grid["seed"]), default=None)
+    fresh = [
+        grid
+        for grid in grids
+        if "geometric_mean" in grid and str(grid["seed"]) == grid["date"].replace("-", "")
+    ]
+    return max(fresh, key=lambda grid: str(grid["date"]), default=None)
 
 
 def machine() -> dict[str, Any]:

@@ -21,7 +21,6 @@ rounds; in brackets the range over rounds, without the lowest and the highest wh
 than three), because these machines drift by more than most differences. Goals were set before any
 measurement. A goal is reached if the median reaches it; where the brackets contain the goal,
 another run may miss it.
-
 """
 AS_TYPED = """
 ## As typed
@@ -31,7 +30,6 @@ typed as its documentation says, and as those type it who know the machine: memo
 variables, compiled, another number of threads, larger batches. The goal is against the faster one.
 
 {machine}
-
 """
 GRID = """
 ## A step over a grid of shapes
