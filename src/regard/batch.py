@@ -87,6 +87,8 @@ class Batch:
 
     def micro_batches(self, count: int) -> list[Batch]:
         """Split into at most `count` micro-batches of consecutive rows, none empty."""
+        if count == 1:
+            return [self]
         edges = np.linspace(0, len(self.rows), count + 1).round().astype(int)
         return [self._slice(slice(*edge)) for edge in pairwise(edges) if edge[0] < edge[1]]
 

@@ -198,15 +198,18 @@ def update(
         loss = sum((term.sum / weight for term in terms.values()), torch.zeros_like(total))
         loss.backward()
         total += loss.detach()
-    _check_finite(float(total), batch, step=step, lr=lr)
-    norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
-    _check_finite(float(norm), batch, step=step, lr=lr)
-    if settings.max_grad_norm:
-        torch.nn.utils.clip_grads_with_norm_(model.parameters(), settings.max_grad_norm, norm)
+    _check_finite(total_loss := float(total), batch, step=step, lr=lr)
+    # Those of the optimizer are all that are trained; a walk through the modules takes longer than
+    # their norm.
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    _check_finite(gradient_norm := float(norm), batch, step=step, lr=lr)
+    if 0 < settings.max_grad_norm < gradient_norm:  # multiplying by 1 changes no bit
+        torch.nn.utils.clip_grads_with_norm_(parameters, settings.max_grad_norm, norm)
     for group in optimizer.param_groups:
         group["lr"] = lr
     optimizer.step()
-    return float(total), float(norm)
+    return total_loss, gradient_norm
 
 
 def _evaluate(
