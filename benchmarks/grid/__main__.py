@@ -61,6 +61,8 @@ def main() -> None:
                 "date": date.today().isoformat(),
                 "seed": arguments.seed,
                 "machine": machine(),
+                "drawn": sum(row["name"] != NANOGPT.name for row in rows),
+                "peers": peers_of_all(rows),
                 "points": rows,
                 **summary(rows),
             }
@@ -131,6 +133,11 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for key in Ratio._fields
     }
     return {"geometric_mean": means, "worst": worst["value"], "worst_point": worst["name"]}
+
+
+def peers_of_all(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The peers that every point was timed against; a point may have had more."""
+    return [peer for peer in PEERS if all(peer in row["milliseconds"] for row in rows)]
 
 
 def machine() -> dict[str, Any]:

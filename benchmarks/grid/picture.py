@@ -8,6 +8,7 @@ from typing import Any
 
 import altair as alt
 import vl_convert
+from benchmarks.grid.points import POINTS
 
 SHAPES = {65: "circle", 8_192: "square", 50_304: "triangle-up"}
 "By vocabulary."
@@ -21,10 +22,12 @@ def write_picture(results: Mapping[str, Any], file: Path) -> None:
             "tokens:Q",
             title="tokens a step",
             scale=alt.Scale(type="log", base=2, domain=[200, 20_000]),
-            axis=alt.Axis(values=[256, 1_024, 4_096, 16_384], format="~s"),
+            axis=alt.Axis(values=[256, 1_024, 4_096, 16_384], format=","),
         )
     )
-    ratio = alt.Y("value:Q", title="best peer ÷ regard", scale=alt.Scale(type="log"))
+    ratio = alt.Y(
+        "value:Q", title="best peer ÷ regard", scale=alt.Scale(type="log", nice=False, padding=18)
+    )
     shape = alt.Shape(
         "vocabulary:N",
         title="vocabulary",
@@ -44,5 +47,13 @@ def write_picture(results: Mapping[str, Any], file: Path) -> None:
     )
     chart = layers.properties(width=230, height=200).facet(
         facet=alt.Facet("width:O", title="width"), columns=3
+    )
+    machine, drawn = results["machine"], results["drawn"]
+    title = (
+        f"{results['date']}, {machine['cores']} cores of {machine['cpu']}, {machine['simd']}, "
+        f"kernels {machine['kernels']}; seed {results['seed']}, {drawn} of {POINTS} points"
+    )
+    chart = chart.properties(
+        title={"text": title, "subtitle": f"peers: {', '.join(results['peers'])}"}
     )
     file.write_bytes(vl_convert.vegalite_to_png(chart.to_dict(), scale=1.5))
