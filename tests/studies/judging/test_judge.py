@@ -348,3 +348,73 @@ def test_an_item_has_one_group_everywhere():
     other = columns(STRONG, passage=np.arange(200) // 4)
     with pytest.raises(UserError, match="passage"):
         regard.judge({"a": one, "b": other}, metric="accuracy", group="passage")
+
+
+def test_named_seeds_are_paired_by_name():
+    """The second of one variant may be the first of the other."""
+    base = {name: np.random.default_rng(n).normal(size=60) for n, name in enumerate("pqrs")}
+
+    def seeded(names, added):
+        return {
+            "id": list(range(60)) * len(names),
+            "seed": [name for name in names for _ in range(60)],
+            "loss": np.concatenate([base[name] + added for name in names]),
+        }
+
+    outcome = regard.judge({"a": seeded("pqr", 0.0), "b": seeded("qrs", 0.1)}, metric="loss")
+    assert outcome.verdicts[0].per_seed == pytest.approx([0.1, 0.1])
+    assert "seeds p of a have no partner in every other variant" in outcome.remarks
+    with pytest.raises(UserError, match="b has seeds r, s, a has p, q: none in common"):
+        regard.judge({"a": seeded("pq", 0.0), "b": seeded("rs", 0.1)}, metric="loss")
+
+
+@pytest.mark.parametrize("metric", ["bleu", "rougeL"])
+def test_scores_of_1_and_of_100_are_not_compared(metric):
+    of_1 = np.random.default_rng(0).random(50)
+    with pytest.raises(UserError, match=r"fraction is at most 0\.997, and of percent up to 98\.7"):
+        regard.judge({"fraction": of_1, "percent": 99 * of_1}, metric=metric)
+    assert regard.judge({"poor": 20 * of_1, "good": 99 * of_1}, metric=metric).verdicts[0].better
+    assert regard.judge({"none": 0 * of_1, "good": 99 * of_1}, metric=metric).verdicts[0].better
+
+
+def test_scales_of_an_unknown_score_are_doubted():
+    of_1 = np.random.default_rng(0).random(50)
+    outcome = regard.judge({"a": of_1, "b": 99 * of_1}, metric="reward")
+    assert any(remark.endswith("are their scales the same?") for remark in outcome.remarks)
+
+
+@pytest.mark.parametrize("index", ["", "Unnamed: 0", "__index_level_0__"])
+def test_items_are_paired_by_the_index_of_a_data_frame(index):
+    loss = np.random.default_rng(0).normal(5, 1, size=40)
+    order = np.random.default_rng(1).permutation(40)
+    frames = {
+        "a": {index: list(range(40)), "loss": loss},
+        "b": {index: order, "loss": loss[order] + 0.1},
+    }
+    outcome = regard.judge(frames, metric="loss")
+    assert outcome.verdicts[0].low == pytest.approx(0.1)
+    assert "items are paired by the index of their data frames" in outcome.remarks
+    frames["b"][index] = [0] * 40
+    by_order = regard.judge(frames, metric="loss").remarks
+    assert any("items are paired by their order" in remark for remark in by_order)
+
+
+def test_answers_that_are_wrong_by_case_or_spaces_are_counted():
+    truth = ["Yes", "No"] * 20
+    answers = ["yes ", "No"] * 10 + truth[:20]
+    outcome = regard.judge(
+        {
+            "a": {"y_true": truth, "y_pred": answers},
+            "b": {"y_true": truth, "y_pred": [*truth[:39], "Yes"]},
+        },
+        metric="accuracy",
+    )
+    assert [remark for remark in outcome.remarks if "case or spaces" in remark] == [
+        "10 answers of a are wrong by case or spaces alone, such as 'yes ' for 'Yes'"
+    ]
+
+
+def test_a_metric_that_is_no_number_is_named():
+    table = {"id": [1, 2], "accuracy": ["100%", "0%"]}
+    with pytest.raises(UserError, match="accuracy is '100%', not a finite number"):
+        regard.judge({"a": table, "b": table})

@@ -17,9 +17,14 @@ USUAL_NAMES: dict[Role, tuple[str, ...]] = {
     "seed": ("seed", "random_seed"),
     "group": (),  # what belongs together is said, and only proposed otherwise
     "variant": ("variant", "model", "method", "system"),
-    "predicted": ("predicted", "prediction", "predictions", "pred", "preds"),
-    "truth": ("truth", "target", "gold", "label", "labels", "label_ids", "reference"),
+    "predicted": ("predicted", "prediction", "predictions", "pred", "preds", "y_pred"),
+    "truth": (
+        *("truth", "target", "gold", "label", "labels", "label_ids", "reference"),
+        *("y_true", "ground_truth"),
+    ),
 }
+FRAME_INDEX = ("__index_level_0__", "unnamed: 0", "")
+"What the index of a data frame is called in the files that pandas writes."
 SAME_DOCUMENT = "doc_hash"
 "What lm-evaluation-harness writes to tell one document from another."
 
@@ -56,6 +61,21 @@ def find_column(tables: Sequence[ItemTable], role: Role, given: str | None) -> s
         (by_lower_case[name] for name in USUAL_NAMES[role] if name in by_lower_case),
         None,
     )
+
+
+def find_frame_index(tables: Sequence[ItemTable]) -> str | None:
+    """The index of data frames, if it tells the items of every table apart and is the same in all:
+    frames may be sorted differently."""
+    for name in tables[0].columns:
+        if name.lower() not in FRAME_INDEX or any(name not in table.columns for table in tables):
+            continue
+        values = [table.columns[name] for table in tables]
+        sets = [{as_key(one) for one in column if not is_missing(one)} for column in values]
+        if all(len(one) == len(column) for one, column in zip(sets, values, strict=True)) and all(
+            one == sets[0] for one in sets
+        ):
+            return name
+    return None
 
 
 def keys(table: ItemTable, column: str, *, what: str) -> list[str]:

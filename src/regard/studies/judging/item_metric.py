@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from regard.core.errors import UserError, closest
-from regard.evaluation.formatting import join_words
+from regard.evaluation.formatting import join_words, quantity
 from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.evaluation.metrics.metric import Metric
@@ -49,7 +49,9 @@ FRACTIONS = {
     *("pass", "passed", "solved", "resolved", "wins", "mrr", "ndcg", "includes", "choice"),
 }
 "Words in the name of a score between 0 and 1 of which more is better."
-HIGHER = FRACTIONS | {"bleu", "chrf", "rouge", "meteor", "comet", "mcc", "auc", "auroc", "reward"}
+FRACTIONS_OR_PERCENT = {"bleu", "chrf", "rouge", "meteor", "comet", "auc", "auroc"}
+"Words in the name of a score that some tools write from 0 to 1 and others from 0 to 100."
+HIGHER = FRACTIONS | FRACTIONS_OR_PERCENT | {"mcc", "reward"}
 WRONG_FRACTIONS = {"incorrect", "wrong", "failed", "brier"}
 NOT_NEGATIVE = {"perplexity", "ppl", "wer", "cer", "ter", "mse", "rmse", "mae", "error", "errors"}
 LOWER = WRONG_FRACTIONS | NOT_NEGATIVE | {"loss", "nll", "nats", "err", "bpb", "bits"}
@@ -153,6 +155,10 @@ def direction(name: str, lower_is_better: bool | None) -> bool:
     return lower
 
 
+def is_a_fraction_or_percent(name: str) -> bool:
+    return bool(_words(name) & FRACTIONS_OR_PERCENT)
+
+
 def bounds(name: str) -> Bounds:
     """The smallest and the largest value that an item can have."""
     words = _words(name)
@@ -182,6 +188,9 @@ def _only_metric(tables: Sequence[ItemTable]) -> str:
     if only := _only_score(tables):
         return only
     found = [name for name in tables[0].columns if _is_metric(tables, name)]
+    # A column whose values are no numbers is named by the error that says so.
+    named = [name for name in tables[0].columns if _words(name) & (HIGHER | LOWER)]
+    found = found or named[:1]
     if len(found) == 1:
         return found[0]
     shown = f"these could be it: {', '.join(found[:8])}" if found else "no column looks like it"
@@ -328,6 +337,26 @@ def _refuse_other_spelling(tables: Sequence[ItemTable], answer: str, label: str)
                 f"{answer} is {_some(predicted)}, {label} is {_some(true)}, and none are the same",
                 hint="Write both alike, or name a column of scores with --metric.",
             )
+
+
+def other_spelling(tables: Sequence[ItemTable], metric: ItemMetric) -> list[str]:
+    """How many answers only case or spaces make wrong, a sentence for each variant."""
+    if metric.answers is None:
+        return []
+    found: dict[str, list[tuple[str, str]]] = {}
+    for table in tables:
+        pairs = ((as_key(one), as_key(true)) for one, true in table.rows(*metric.answers))
+        found.setdefault(table.name, []).extend(
+            (one, true)
+            for one, true in pairs
+            if one != true and one.strip().casefold() == true.strip().casefold()
+        )
+    return [
+        f"{quantity(len(pairs), 'answers')} of {name} {'is' if len(pairs) == 1 else 'are'} wrong "
+        f"by case or spaces alone, such as {pairs[0][0]!r} for {pairs[0][1]!r}"
+        for name, pairs in found.items()
+        if pairs
+    ]
 
 
 def _some(labels: Iterable[str]) -> str:

@@ -17,7 +17,7 @@ from regard.data.overlap.straddling import likely_group_columns
 from regard.evaluation.formatting import join_words, quantity
 from regard.evaluation.health.predictions import collapse_warning
 from regard.evaluation.statistics.item_groups import GroupNumbers, count_groups, group_numbers
-from regard.evaluation.statistics.seed_tables import SeedTables, Values
+from regard.evaluation.statistics.seed_tables import SeedTables, Values, ratio
 from regard.evaluation.statistics.significance import holm, method_difference
 from regard.runs.items import hash_facts
 from regard.runs.results import ContaminationRecord
@@ -27,10 +27,16 @@ from regard.studies.judging.columns import (
     USUAL_NAMES,
     RowFilter,
     find_column,
+    find_frame_index,
     keys,
     separating_columns,
 )
-from regard.studies.judging.item_metric import ItemMetric, find_metric
+from regard.studies.judging.item_metric import (
+    ItemMetric,
+    find_metric,
+    is_a_fraction_or_percent,
+    other_spelling,
+)
 from regard.studies.judging.item_table import ItemTable, as_key, is_missing
 from regard.studies.outcome import (
     Outcome,
@@ -45,6 +51,8 @@ from regard.studies.seed_spread import seed_spread
 NOTABLE_RATIO = 1.2
 "Of standard errors, from which groups that were not declared are said."
 MAX_PROPOSED = 3
+SCALE_RATIO = 10.0
+"Of the largest scores of two variants, from which their scales are doubted."
 OVERLAP = "overlap"
 "The column in which regard's own items say how they stand in training."
 OVERLAP_KINDS = ("exact", "near")
@@ -115,6 +123,12 @@ class _Columns:
     same: str | None
     "What must be equal for an item wherever it is."
     assumed: list[str] = field(default_factory=list)
+    seed_names: Sequence[str] = ()
+    "Of all variants, by their numbers; empty where seeds are numbers already."
+
+    def join_seeds(self, seeds: Iterable[int]) -> str:
+        names = self.seed_names
+        return ", ".join(names[seed] if names else str(seed) for seed in seeds)
 
     @property
     def used(self) -> set[str]:
@@ -150,6 +164,7 @@ def judge_tables(
         _check_same_items(
             variants[0].items, variant.items, columns, names=_titles(variants[0], variant)
         )
+    scales = _check_scales(variants, metric)
     score_key = f"{_split(tables)}.{metric.name}"
     variants, contamination = _leave_out_overlap(variants, score_key, columns, metric)
     measured = {one.name: _seed_tables(one, _split(tables), columns) for one in variants}
@@ -158,7 +173,8 @@ def judge_tables(
     differences = holm(
         [
             method_difference(
-                *_on_shared_seeds(measured[name], measured[reference]), metric.score_function
+                *_on_shared_seeds(measured[name], measured[reference], columns),
+                metric.score_function,
             )
             for name in others
             if not {name, reference} & collapsed.keys()
@@ -202,7 +218,9 @@ def judge_tables(
             read,
             *assumed,
             *columns.assumed,
-            *_left_out_seeds(measured),
+            *_left_out_seeds(measured, columns),
+            *scales,
+            *other_spelling(tables, metric),
             *_undeclared_groups(variants[0], measured, columns, metric),
         ],
         command=command,
@@ -258,7 +276,10 @@ def _find_columns(
         if all(SAME_DOCUMENT in table.columns for table in tables)
         else metric.same or find_column(tables, "truth", settings.truth),
     )
-    if columns.id is None:
+    if columns.id is None and (index := find_frame_index(tables)) is not None:
+        columns.id = index
+        columns.assumed.append("items are paired by the index of their data frames")
+    elif columns.id is None:
         names = ", ".join(USUAL_NAMES["id"][:4])
         columns.assumed.append(
             f"no column is called {names} or the like: items are paired by their order; "
@@ -268,7 +289,21 @@ def _find_columns(
         columns.assumed.append(f"items are paired by {columns.id}")
     if columns.seed is not None and settings.seed is None:
         columns.assumed.append(f"seeds are told apart by {columns.seed}")
+    if columns.seed is not None:
+        columns.seed_names = _seed_names(tables, columns.seed)
     return columns
+
+
+def _seed_names(tables: Sequence[ItemTable], column: str) -> Sequence[str]:
+    """Names of seeds in all tables, so that a name has the same number in each; none if all are
+    numbers."""
+    names = sorted({name for table in tables for name in keys(table, column, what="seed")})
+    try:
+        for name in names:
+            int(name)
+    except ValueError:
+        return names
+    return ()
 
 
 def _read_variant(tables: Sequence[ItemTable], columns: _Columns, metric: ItemMetric) -> _Variant:
@@ -329,7 +364,7 @@ def _average(
 
 
 def _seed_numbers(tables: Sequence[ItemTable], columns: _Columns) -> list[list[int]]:
-    """The seed of every row: a number, or the place of a seed's name among all names."""
+    """The seed of every row: a number, or the place of a seed's name among those of all tables."""
     if columns.seed is None:
         if len(tables) > 1:
             columns.assumed.append(
@@ -337,12 +372,8 @@ def _seed_numbers(tables: Sequence[ItemTable], columns: _Columns) -> list[list[i
             )
         return [[part] * len(table) for part, table in enumerate(tables)]
     read = [keys(table, columns.seed, what="seed") for table in tables]
-    names = sorted(set(chain.from_iterable(read)))
-    try:
-        return [[int(name) for name in part] for part in read]
-    except ValueError:
-        order = {name: number for number, name in enumerate(names)}
-        return [[order[name] for name in part] for part in read]
+    order = {name: number for number, name in enumerate(columns.seed_names)}
+    return [[order[name] if order else int(name) for name in part] for part in read]
 
 
 def _repeated(key: str, first: _Row, table: ItemTable, row: int, columns: _Columns) -> UserError:
@@ -508,21 +539,26 @@ def _undeclared_groups(
     plain = {name: some for name, some in values.items() if not any(map(_is_nested, some))}
     return [
         f"items of the same {name} resemble each other: over its {groups} groups the standard "
-        f"error is {ratio:.1f} times as large; if they belong together, say --group {name}"
+        f"error is {larger:.1f} times as large; if they belong together, say --group {name}"
         for name in likely_group_columns(plain)
         if (labels := _groups(variant, name)) is not None
         and (groups := count_groups(labels))
-        and (ratio := _error_ratio(measured, variant.name, labels, metric)) >= NOTABLE_RATIO
+        and (larger := _error_ratio(measured, variant.name, labels, columns, metric))
+        >= NOTABLE_RATIO
     ][:MAX_PROPOSED]
 
 
 def _error_ratio(
-    measured: Mapping[str, SeedTables], first: str, groups: GroupNumbers, metric: ItemMetric
+    measured: Mapping[str, SeedTables],
+    first: str,
+    groups: GroupNumbers,
+    columns: _Columns,
+    metric: ItemMetric,
 ) -> float:
     """How much larger the standard error over items becomes with these groups, at most."""
     ratios = []
     for name in measured.keys() - {first}:
-        a, b = _on_shared_seeds(measured[name], measured[first])
+        a, b = _on_shared_seeds(measured[name], measured[first], columns)
         alone, grouped = (
             method_difference(
                 replace(a, groups=labels), replace(b, groups=labels), metric.score_function
@@ -538,29 +574,51 @@ def _is_nested(value: object) -> bool:
     return isinstance(value, list | dict)
 
 
-def _on_shared_seeds(a: SeedTables, b: SeedTables) -> tuple[SeedTables, SeedTables]:
+def _on_shared_seeds(
+    a: SeedTables, b: SeedTables, columns: _Columns
+) -> tuple[SeedTables, SeedTables]:
     shared = [seed for seed in a.seeds if seed in b.seeds]
     if not shared:
         raise UserError(
-            f"{a.variant} has seeds {_join(a.seeds)}, {b.variant} has {_join(b.seeds)}: none in "
-            "common",
+            f"{a.variant} has seeds {columns.join_seeds(a.seeds)}, {b.variant} has "
+            f"{columns.join_seeds(b.seeds)}: none in common",
             topic="judge",
             hint="Seeds are compared in pairs: give both the same numbers.",
         )
     return a.select(shared), b.select(shared)
 
 
-def _left_out_seeds(measured: Mapping[str, SeedTables]) -> list[str]:
+def _left_out_seeds(measured: Mapping[str, SeedTables], columns: _Columns) -> list[str]:
     shared = set.intersection(*(set(one.seeds) for one in measured.values()))
     return [
-        f"seeds {_join(lone)} of {name} have no partner in every other variant"
+        f"seeds {columns.join_seeds(lone)} of {name} have no partner in every other variant"
         for name, one in measured.items()
         if (lone := [seed for seed in one.seeds if seed not in shared])
     ]
 
 
-def _join(seeds: Iterable[int]) -> str:
-    return ", ".join(map(str, seeds))
+def _check_scales(variants: Sequence[_Variant], metric: ItemMetric) -> list[str]:
+    """Scores of one variant from 0 to 1 and of another from 0 to 100 would decide by themselves."""
+    if metric.lower_is_better or metric.score_function is not ratio or metric.bounds[1] < np.inf:
+        return []
+    largest = {
+        one.name: max(
+            float(row.statistics[0]) for rows in one.seeds.values() for row in rows.values()
+        )
+        for one in variants
+    }
+    fractions = [name for name, value in largest.items() if 0 < value <= 1]
+    percent = max(largest, key=lambda name: largest[name])
+    if not fractions or largest[percent] <= SCALE_RATIO * largest[fractions[0]]:
+        return []
+    what = (
+        f"{metric.name} of {fractions[0]} is at most {largest[fractions[0]]:.3g}, and of {percent} "
+        f"up to {largest[percent]:.3g}"
+    )
+    if not is_a_fraction_or_percent(metric.name):
+        return [f"{what}: are their scales the same?"]
+    hint = "Write both from 0 to 1, or both from 0 to 100."
+    raise UserError(what, topic="judge", hint=hint)
 
 
 def _split(tables: Sequence[ItemTable]) -> str:
