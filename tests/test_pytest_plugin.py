@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import regard
 from regard.audits.audited import AuditRequest, audit_request
+from regard.core.errors import UserError
 
 ROOT = Path(__file__).parent.parent
 
@@ -122,3 +124,27 @@ def test_a_mark_leaves_the_function_as_it_is():
     assert audit_request(model) == AuditRequest(mask="prefix:3", seed=2)
     assert audit_request(regard.audited(lambda: None)) == AuditRequest()
     assert audit_request(lambda: None) is None
+
+
+IN_UNITTEST = """
+import unittest, regard
+
+class Models(unittest.TestCase):
+    @regard.audited
+    def test_model(self): ...
+"""
+
+
+def test_marked_methods_of_unittest_are_refused(project):
+    """unittest runs them itself: they would pass whatever they return."""
+    (project / "test_model.py").write_text(IN_UNITTEST)
+    result = run_pytest(project, "--regard-audit")
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert "Models.test_model cannot be audited: unittest runs it" in result.stdout
+    assert "Traceback" not in result.stdout
+
+
+@pytest.mark.parametrize("value", [type("Model", (), {}), partial(int), classmethod(int)])
+def test_only_functions_are_marked(value):
+    with pytest.raises(UserError, match="audited marks a function that returns a model"):
+        regard.audited(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from unittest import TestCase
 
 import pytest
 
@@ -40,6 +41,8 @@ def pytest_pycollect_makeitem(
 ) -> Sequence[pytest.Item] | None:
     """A marked function is a test, whatever its name is and wherever it was imported from; with
     parameters, its own or of fixtures, it is one for each."""
+    if isinstance(obj, type) and issubclass(obj, TestCase):
+        _refuse_marked_methods(obj, collector)
     function = getattr(obj, "__func__", obj)  # of a static method
     if audit_request(function) is None:
         return None
@@ -49,6 +52,16 @@ def pytest_pycollect_makeitem(
         if not collector.config.getoption(OPTION):
             item.add_marker(pytest.mark.skip(reason=f"audits run with {OPTION}"))
     return items
+
+
+def _refuse_marked_methods(case: type[TestCase], collector: pytest.Collector) -> None:
+    """unittest runs the methods of its classes itself: they would pass whatever they return."""
+    marked = [name for name, value in vars(case).items() if audit_request(value)]
+    if marked and collector.config.getoption(OPTION):
+        raise collector.CollectError(
+            f"{case.__name__}.{marked[0]} cannot be audited: unittest runs it. Mark a function or "
+            "a method of a plain class."
+        )
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import isfunction
 from typing import Any, TypeVar, overload
+
+from regard.core.errors import UserError
 
 Factory = TypeVar("Factory", bound=Callable[..., Any])
 
@@ -44,6 +47,14 @@ def audited(
     request = AuditRequest(mask, sample, lengths, seed)
 
     def mark(marked: Factory) -> Factory:
+        if not isfunction(marked):
+            # A class would hand its mark on to subclasses and instances.
+            raise UserError(
+                f"audited marks a function that returns a model, and this is of type "
+                f"{type(marked).__name__}",
+                topic="audit",
+                hint="Write a function that makes the model, and mark it below other decorators.",
+            )
         setattr(marked, ATTRIBUTE, request)
         return marked
 
