@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from tests.audits.planted_hidden_leaks import WIDTH, Branch, past
+from tests.audits.planted_leaks import NoisyExperts
 from tests.audits.toy_models import Components, MaskContext, ToyTransformer, causal
 from torch import Tensor, nn
 
@@ -272,6 +273,86 @@ class SparseExperts(nn.Module):
 
 clean_extra("gates that start at zero", ReZero)
 clean_extra("experts chosen by each token", SparseExperts)
+clean_extra("experts with dropout", lambda: NoisyExperts(WIDTH))
+clean_extra("two experts layers with dropout", lambda: NoisyExperts(WIDTH), layers=2)
+
+
+class DeltaRule(nn.Module):
+    """A memory that forgets what it writes over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key, self.value, self.query = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        memory, out = x.new_zeros(len(x), WIDTH, WIDTH), []
+        for token in x.unbind(dim=1):
+            key = F.normalize(self.key(token), dim=-1)[:, None]
+            memory = memory + key.transpose(1, 2) @ (self.value(token)[:, None] - key @ memory)
+            out.append(self.query(token)[:, None] @ memory)
+        return torch.cat(out, dim=1)
+
+
+class DoublingScan(nn.Module):
+    """A gated sum over the past, in as many steps as the length has binary digits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, step = self.gate(x).sigmoid(), 1
+        while step < x.shape[1]:
+            x = x + gate * F.pad(x, (0, 0, step, -step))
+            gate, step = gate * F.pad(gate, (0, 0, step, -step)), 2 * step
+        return x
+
+
+class CompletedBlocks(nn.Module):
+    """Attends to means of blocks of four that have ended."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        t, blocks = x.shape[1], x.shape[1] // 4
+        means = x[:, : 4 * blocks].unflatten(1, (blocks, 4)).mean(dim=2)
+        ended = 4 * torch.arange(1, blocks + 1) <= torch.arange(t)[:, None]
+        scores = (x @ means.transpose(1, 2)).masked_fill(~ended, -math.inf)
+        return scores.softmax(dim=-1).nan_to_num(0.0) @ means if blocks else 0 * x
+
+
+class CopyAfterMatch(nn.Module):
+    """Adds what followed earlier positions of the same kind."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        kind = (x[..., :2] > 0).long() @ torch.tensor([1, 2])
+        same = (kind[:, :, None] == kind[:, None, :]).to(x).tril(-1)
+        return same @ x.roll(-1, dims=1)
+
+
+clean_extra("delta rule", DeltaRule)
+clean_extra("scan by doubling", DoublingScan)
+clean_extra("blocks that have ended", CompletedBlocks)
+clean_extra("copy after a match", CopyAfterMatch)
+clean_branch(
+    "stick breaking",
+    lambda: torch.zeros(()),
+    lambda m, x: F.logsigmoid(causal_scores(x) + m.value).exp().cumprod(dim=-1) @ x,
+)
+clean_branch(
+    "forget gates as differences of sums",
+    lambda: torch.zeros(WIDTH),
+    lambda m, x: attend(
+        x,
+        causal_scores(x)
+        + (c := F.logsigmoid(x @ m.value).cumsum(dim=1))[:, :, None]
+        - c[:, None, :],
+    ),
+)
+clean_branch(
+    "counter of tokens seen",
+    lambda: torch.zeros((), dtype=torch.long),
+    lambda m, x: past(x) / (1 + m.value),
+    kind="buffer",
+)
 
 
 def document_mask(context: MaskContext) -> Tensor:

@@ -199,6 +199,24 @@ plant(
     lambda m, x: (m.value > 0).float() * future(x),
     kind="buffer",
 )
+plant(
+    "counter past a warm-up",
+    lambda: torch.zeros((), dtype=torch.long),
+    lambda m, x: (m.value > 500) * future(x),
+    kind="buffer",
+)
+plant(
+    "counter of a short schedule",
+    lambda: torch.zeros(1, dtype=torch.int32),
+    lambda m, x: (m.value.clamp(0, 9) * (m.value < 10)) * future(x),
+    kind="buffer",
+)
+plant(
+    "switch that is off",
+    lambda: torch.tensor(False),
+    lambda m, x: m.value * future(x),
+    kind="buffer",
+)
 plant("frozen zero gate", scalar(0.0), lambda m, x: m.value * future(x), kind="frozen")
 plant("plain tensor of zero", scalar(0.0), lambda m, x: m.value * future(x), kind="attribute")
 

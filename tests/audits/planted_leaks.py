@@ -266,7 +266,29 @@ class CircularFFTConv(nn.Module):
         )
 
 
+class NoisyExperts(nn.Module):
+    """Experts with dropout, which draw for as many tokens as they get; with `ahead`, in training
+    also the mean of the row."""
+
+    def __init__(self, width: int, *, ahead: bool = False) -> None:
+        super().__init__()
+        self.ahead = ahead
+        self.router = nn.Linear(width, 3)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, width), nn.Dropout(0.3)) for _ in range(3)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        chosen, out = self.router(x).argmax(dim=-1), torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            out[chosen == number] = expert(x[chosen == number])
+        return out + 0.1 * x.mean(dim=1, keepdim=True) if self.ahead and self.training else out
+
+
 register_leak("batch statistics in training")(lambda: Components(extra=BatchNormOverTime))
+register_leak("mean of the row beside experts that draw noise")(
+    lambda: Components(extra=lambda width: NoisyExperts(width, ahead=True))
+)
 register_leak("centred convolution")(lambda: Components(extra=CentredConv))
 register_leak("recurrent in both directions")(lambda: Components(extra=BidirectionalGRU))
 register_leak("behind a zero-initialised gate")(lambda: Components(extra=GatedMean))

@@ -47,9 +47,19 @@ plant("one short of the limit", at_lengths(lambda t: t == 39))
 plant("the limit only", at_lengths(lambda t: t == 40))
 plant("multiples of 64", at_lengths(lambda t: t % 64 == 0), max_length=80)
 plant("from 65 on", at_lengths(lambda t: t >= 65), max_length=80)
+plant("from 200 on", at_lengths(lambda t: t >= 200), max_length=300)
+plant(
+    "positions counted in a byte",
+    lambda p: (p.j.to(torch.uint8) <= p.i.to(torch.uint8))[None, None],
+    max_length=300,
+)
 plant(
     "multiples of 8, in training",
     lambda p: (NEXT if p.training and p.length % 8 == 0 else causal)(p),
+)
+plant(
+    "by chance, in training",
+    lambda p: (NEXT if p.training and torch.rand(()) < 0.3 else causal)(p),
 )
 plant("last incomplete block of 8", last_block_open(8))
 plant("last incomplete block of 5", last_block_open(5))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.audits import clean_modules
 from tests.audits.planted_leaks import LEAKS, lookahead
 from tests.audits.toy_models import MAX_LENGTH, VOCABULARY, Components, ToyTransformer, full_subject
 from torch import Tensor, nn
@@ -344,3 +345,31 @@ def test_audit_is_deterministic_by_seed() -> None:
 
     assert results(3) == results(3)
     assert results(3) != results(4)
+
+
+class WithLossAndKwargs(nn.Module):
+    """Returns a loss before its outputs, and takes more than ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(9, 4)
+
+    def forward(self, ids: Tensor, targets: Tensor | None = None, **options: Any) -> Any:
+        x: Tensor = self.tokens(ids)
+        return x.mean(), x.cumsum(dim=1), x.flip(1)
+
+
+def test_what_else_a_model_takes_and_returns_is_said() -> None:
+    report = audit(WithLossAndKwargs())
+    assert report.verdict == "clean"
+    assert "arguments of its forward that keep their defaults: targets, **options" in (
+        report.unchecked
+    )
+    assert "outputs beside the first: 1 that have a value at each position" in report.unchecked
+    bound = audit(WithLossAndKwargs().forward)
+    assert not any(note.startswith("arguments") for note in bound.unchecked)
+
+
+def test_noise_that_depends_on_inputs_is_said() -> None:
+    report = audit(clean_modules.CLEAN["experts with dropout"]())
+    assert any(note.startswith("training mode, with its noise") for note in report.unchecked)

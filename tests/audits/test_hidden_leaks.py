@@ -9,6 +9,9 @@ BY_ZEROS = {
     "schedule buffer at 0",
     "buffer of zeros for each channel",
     "buffer below a threshold",
+    "counter past a warm-up",
+    "counter of a short schedule",
+    "switch that is off",
     "frozen zero gate",
     "plain tensor of zero",
 }

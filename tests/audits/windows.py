@@ -47,6 +47,21 @@ def one_row(context: MaskContext) -> Tensor:
     return window(WINDOW)(context) | ((context.i == 9) & (context.j == 2))[None, None]
 
 
+class ConvolvedKeys(nn.Module):
+    """A window over a short convolution, in one module."""
+
+    def __init__(self, width: int, *, window: int) -> None:
+        super().__init__()
+        self.conv, self.window = CausalConv(width), window
+
+    def forward(self, x: Tensor) -> Tensor:
+        keys, t = self.conv(x), x.shape[1]
+        scores = (x @ keys.transpose(1, 2)).masked_fill(
+            ~torch.ones(t, t).tril().triu(1 - self.window).bool(), float("-inf")
+        )
+        return scores.softmax(dim=-1) @ keys
+
+
 class SkipConnection(nn.Module):
     """Layers between an input and its use again: only the layers mix positions."""
 
@@ -105,6 +120,10 @@ WIDE: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Tensor]]] = {
         ),
         declared,
     ),
+    "wider over convolved keys": (
+        lambda: toy(window(WINDOW), extra=lambda w: ConvolvedKeys(w, window=WINDOW + 3)),
+        declared,
+    ),
     "both sides, wider by one": (lambda: toy(both_sides(3)), symmetric),
     "both sides, causal allowed": (lambda: toy(causal), symmetric),
 }
@@ -115,6 +134,10 @@ NARROW: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Tensor]]] = {
     "narrower": (lambda: toy(window(WINDOW - 1)), declared),
     "with a convolution": (lambda: toy(window(WINDOW), extra=CausalConv), declared),
     "both sides": (lambda: toy(both_sides(2)), symmetric),
+    "over convolved keys": (
+        lambda: toy(window(WINDOW), extra=lambda w: ConvolvedKeys(w, window=WINDOW)),
+        declared,
+    ),
     "joined with its own input": (
         SkipConnection,
         lambda t: torch.ones(t, t).tril().triu(-2).bool(),

@@ -61,6 +61,14 @@ def required_arguments(module: nn.Module) -> tuple[str, ...]:
     )
 
 
+def other_arguments(module: nn.Module) -> tuple[str, ...]:
+    """Those of `forward` that keep their defaults: all but the inputs and the three."""
+    parameters = list(inspect.signature(module.forward).parameters.values())[1:]
+    stars = {"VAR_KEYWORD": "**", "VAR_POSITIONAL": "*"}
+    others = [one for one in parameters if one.name not in TRUE_VALUES]
+    return tuple(stars.get(one.kind.name, "") + one.name for one in others)
+
+
 def call_with_arguments(
     module: Any, inputs: Tensor, given: Mapping[str, Tensor], *, mask_dtype: torch.dtype
 ) -> Any:

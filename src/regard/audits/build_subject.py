@@ -19,11 +19,12 @@ from regard.audits.arguments import (
     TRUE_VALUES,
     accepted_arguments,
     call_with_arguments,
+    other_arguments,
     required_arguments,
 )
 from regard.audits.forward.forward_mode import error_summary, restored_after, seeded
 from regard.audits.hugging_face import hugging_face_subject, is_hugging_face
-from regard.audits.subject import Subject, position_outputs
+from regard.audits.subject import Subject, output_tensors, position_outputs
 from regard.core.errors import UserError
 from regard.core.process.cpu import bf16_matmul_works
 
@@ -117,6 +118,9 @@ def _plain(
 def _foreign_module(module: nn.Module) -> Subject:
     """A module, with those arguments of its forward that an audit knows how to fill."""
     subject = _plain(module, lambda module, inputs, valid: module(inputs), _name(module))
+    if others := other_arguments(module):
+        sentence = f"arguments of its forward that keep their defaults: {', '.join(others)}"
+        subject = replace(subject, untested=(sentence,))
     return _with_mask_of(subject, torch.long) if accepted_arguments(module) else subject
 
 
@@ -187,6 +191,9 @@ def _after_trial_run(subject: Subject) -> Subject:
             continue
         position_outputs(output, batch=len(inputs), length=length, name=subject.name)
         found = _with_arguments(_with_embedding(subject, tables), inputs)
+        if count := _other_outputs(subject, output, inputs):
+            sentence = f"outputs beside the first: {count} that have a value at each position"
+            found = replace(found, untested=(*found.untested, sentence))
         if sample is None and length != TRIAL_LENGTHS[0]:
             found = replace(found, sample=inputs)
         return found
@@ -197,6 +204,13 @@ def _after_trial_run(subject: Subject) -> Subject:
         where=subject.name,
         hint="Give a sample it accepts, ids (b,t) or embeddings (b,t,w), or a function around it.",
     ) from problem
+
+
+def _other_outputs(subject: Subject, output: Any, inputs: Tensor) -> int:
+    if is_hugging_face(subject.module):
+        return 0  # attention weights, caches and hidden states beside the logits
+    shape = inputs.shape[:2]
+    return max(0, sum(one.shape[:2] == shape for one in output_tensors(output)) - 1)
 
 
 def _first_that_runs(

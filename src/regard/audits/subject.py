@@ -53,6 +53,8 @@ class Subject:
     "Those of `arguments.py` that the model takes and runs with."
     refused_arguments: tuple[str, ...] = ()
     "Each that it takes and did not run with, and why."
+    untested: tuple[str, ...] = ()
+    "What else the model takes or returns, a sentence each."
     run_with_arguments: RunWithArguments | None = None
     "(module, ids, arguments by name) -> the same outputs."
     sample: Tensor | None = None
@@ -113,7 +115,9 @@ class Subject:
 
 def position_outputs(output: Any, *, batch: int, length: int, name: str) -> Tensor:
     """Outputs at each position, (b,t,f), from a tensor, a tuple, a mapping or an output object."""
-    found = _find_tensor(output)
+    tensors = output_tensors(output)
+    found = next((one for one in tensors if one.shape[:2] == (batch, length)), None)
+    found = next(iter(tensors), None) if found is None else found
     if found is None:
         what = f"returned a {type(output).__name__} without a tensor of outputs"
     elif found.dim() < 2 or tuple(found.shape[:2]) != (batch, length):
@@ -128,19 +132,20 @@ def position_outputs(output: Any, *, batch: int, length: int, name: str) -> Tens
         topic="audit",
         where=name,
         hint="An audit needs outputs at each position, (b,t,…), batch first: wrap the model in a "
-        "function that returns them.",
+        "module that returns them.",
     )
 
 
-def _find_tensor(output: Any) -> Tensor | None:
+def output_tensors(output: Any) -> list[Tensor]:
+    """The tensor of outputs, or those that it may be, the likeliest first."""
     if isinstance(output, Tensor):
-        return output
+        return [output]
     for field in OUTPUT_FIELDS:
         value = output.get(field) if isinstance(output, Mapping) else getattr(output, field, None)
         if isinstance(value, Tensor):
-            return value
+            return [value]
     if isinstance(output, Mapping):
         output = tuple(output.values())
     if isinstance(output, tuple | list):
-        return next((value for value in output if isinstance(value, Tensor)), None)
-    return None
+        return [value for value in output if isinstance(value, Tensor)]
+    return []

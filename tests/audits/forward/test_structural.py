@@ -4,7 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from regard.audits.forward.structural import Draw, fixed_zeros, structural_values, values_for_zeros
+from regard.audits.forward.structural import (
+    AFTER_WARMUP,
+    Draw,
+    fixed_zeros,
+    structural_values,
+    values_for_zeros,
+)
 
 
 class Odd(nn.Module):
@@ -24,6 +30,7 @@ class Odd(nn.Module):
         self.register_buffer("mask", torch.ones(3, 3).tril())
         self.register_buffer("schedule", torch.zeros(()))
         self.register_buffer("count", torch.zeros(1, dtype=torch.long))
+        self.register_buffer("types", torch.zeros(3, dtype=torch.long))
         self.plain = torch.zeros(2)
 
 
@@ -45,7 +52,16 @@ def test_values_are_not_degenerate(draw: Draw) -> None:
 
 
 def test_only_zeros_that_nothing_trains_are_fixed_zeros() -> None:
-    assert set(fixed_zeros(Odd())) == {"frozen", "schedule", "plain"}
+    assert set(fixed_zeros(Odd())) == {"frozen", "schedule", "plain", "count"}
+
+
+def test_counters_are_set_past_a_warm_up_and_switches_on() -> None:
+    zeros = {"count": torch.zeros((), dtype=torch.long), "on": torch.tensor(False)}
+    by_draw = {draw: values_for_zeros(zeros, draw).values for draw in Draw}
+    assert by_draw[Draw.POSITIVE]["count"] >= AFTER_WARMUP
+    assert by_draw[Draw.NEGATIVE]["count"] <= -AFTER_WARMUP
+    assert {abs(int(by_draw[draw]["count"])) for draw in (Draw.MIXED, Draw.OPPOSITE)} <= {1, 2}
+    assert all(bool(values["on"]) for values in by_draw.values())
 
 
 def test_of_a_frozen_model_every_parameter_is_replaced() -> None:

@@ -329,8 +329,8 @@ def test_model_of_one_position_is_a_doubt() -> None:
 
 
 def test_unknown_maximum_length_is_noted() -> None:
-    notes = notes_without_leaks(build_subject(ToyTransformer(Components(max_length=200))))
-    assert any("lengths above 131" in note and "not known" in note for note in notes.unchecked)
+    notes = notes_without_leaks(build_subject(ToyTransformer(Components(max_length=300))))
+    assert any("lengths above 259" in note and "not known" in note for note in notes.unchecked)
 
 
 @pytest.mark.parametrize(

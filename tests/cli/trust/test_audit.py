@@ -78,6 +78,13 @@ def biased():
 
 def needs_argument(width):
     return CumulativeSum(0)
+
+
+def path():
+    return "runs/mine"
+
+
+instance = CumulativeSum(0)
 '''
 
 
@@ -101,6 +108,10 @@ def test_clean_gives_exit_code_0(models: Path) -> None:
     assert code == 0
     assert says(output, "CLEAN", "no output depends", "causal")
     assert "the model has no cache" in output
+
+
+def test_a_model_itself_is_taken(models: Path) -> None:
+    assert run(f"{models}:instance")[0] == 0
 
 
 def test_leak_gives_exit_code_1_with_map_and_pairs(models: Path) -> None:
@@ -154,6 +165,7 @@ def test_vocabulary_option_if_it_cannot_be_detected(models: Path) -> None:
         ("gone.py:clean", r"gone.py: there is no such file"),
         ("models.py:claen", r"has no function claen — did you mean clean\?"),
         ("models.py:broken", r"broken\(\) raised ZeroDivisionError: division by zero"),
+        ("models.py:path", r"path\(\) returned a str, not a model"),
         ("models.py:exits", r"exits\(\) raised SystemExit: 0"),
         ("exits.py:clean", r"exits.py: running it raised SystemExit: 4"),
         ("models.py:needs_argument", r"needs_argument\(\) raised TypeError.*without arguments"),

@@ -11,7 +11,7 @@ import copy
 import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.audits.forward.float64 import UPCAST, force_float64
+from regard.audits.forward.noise import DrawLog, without_noise
 from regard.audits.forward.structural import Draw, Replacement, structural_values
 from regard.audits.subject import Subject, position_outputs
 from regard.core.errors import UserError
@@ -76,6 +77,10 @@ class ForwardMode:
     seed: int = 0
     replacement: Replacement | None = None
     "Values that parameters and buffers have during each pass."
+    draws: DrawLog | None = field(default=None, compare=False)
+    "Filled with the random draws of each pass."
+    noiseless: bool = False
+    "Constants stand for random draws."
 
     @property
     def subject(self) -> Subject:
@@ -149,7 +154,8 @@ class ForwardMode:
 
     def _run(self, module: nn.Module | None, inputs: Tensor) -> Tensor:
         try:
-            output = self.forward(module, inputs)
+            with nullcontext() if self.draws is None else self.draws.recorded(inputs):
+                output = self.forward(module, inputs)
             name = self.subject.name
             return position_outputs(output, batch=len(inputs), length=inputs.shape[1], name=name)
         except ForwardError:
@@ -165,6 +171,7 @@ class ForwardMode:
             seeded(self.seed),
             restored_after(module, training=self.training),
             force_float64() if self.float64 else nullcontext(),
+            without_noise() if self.noiseless else nullcontext(),
             _replaced(module, self.replacement),
         ):
             yield module

@@ -79,8 +79,8 @@ def forward_modes(subject: Subject, notes: Notes, *, seed: int = 0) -> dict[str,
             modes[name] = ForwardMode(name, audited, forward, seed=seed)
     elif not any(refused.startswith(MASK) for refused in subject.refused_arguments):
         notes.add_unchecked("padding: the model takes no padding mask")
-    for refused in subject.refused_arguments:
-        notes.add_unchecked(refused)
+    for sentence in (*subject.refused_arguments, *subject.untested):
+        notes.add_unchecked(sentence)
     for name, forward in _with_arguments(subject).items():
         modes[name] = ForwardMode(name, audited, forward, seed=seed)
     return modes

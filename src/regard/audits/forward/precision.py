@@ -12,12 +12,13 @@ influence in float32 only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
+from regard.audits.forward.noise import DrawLog, why_noiseless
 from regard.audits.notes import Notes
 
 RELATIVE_THRESHOLD = 1e-5
@@ -60,7 +61,12 @@ def recheck_in_float64(
     if largest == 0.0:
         return Influence(first)
     try:
-        second = measure(mode.in_float64())
+        draws = DrawLog()
+        second = measure(replace(mode, float64=True, draws=draws if mode.training else None))
+        if draws.varies and not mode.noiseless:
+            notes.add_unchecked(why_noiseless(mode.name))
+            quiet = replace(mode, noiseless=True)
+            return recheck_in_float64(measure(quiet), measure, mode=quiet, notes=notes, floor=floor)
         if not bool(torch.isfinite(second).all()) and bool(torch.isfinite(first).all()):
             raise ForwardError("it returns values that are not finite")
     except ForwardError as problem:

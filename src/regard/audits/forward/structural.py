@@ -7,8 +7,9 @@ constants by magnitudes of 1 and more, as the weights of norms have, with the si
 Left alone are mask values (not finite, or 1,000 and more) and what a parameter's own gradient hook
 holds still.
 
-Tensors that nothing trains and that stay zero (buffers, frozen parameters, plain attributes) are
-another set: masks, rotary tables and indices are buffers too, and are never zero throughout.
+Tensors that nothing trains and that stay zero (buffers, frozen parameters, plain attributes; of
+whole numbers and booleans only lone ones, counters and switches) are another set: masks, rotary
+tables and indices are buffers too, and are never zero throughout.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ MASK_VALUE = 1e3
 "Values of this size are masks: −10,000, −1e9, the smallest float."
 DEFAULT_STD = 0.1
 "Of a zero matrix in a model without any other."
+
+AFTER_WARMUP = 1e6
+"Steps that a counter is set to: schedules have ended by then."
 
 
 class Draw(Enum):
@@ -91,7 +95,7 @@ def structural_values(module: nn.Module, draw: Draw) -> Replacement:
 
 
 def fixed_zeros(module: nn.Module) -> dict[str, Tensor]:
-    """Float tensors that nothing trains and that are zero throughout, by name."""
+    """Floats, and lone counters and switches, that nothing trains and that are zero, by name."""
     found = {
         name: parameter.detach()
         for name, parameter in module.named_parameters()
@@ -132,7 +136,9 @@ def _tensors(module: nn.Module) -> dict[str, dict[str, Tensor]]:
 
 
 def _is_zero(tensor: Tensor) -> bool:
-    return tensor.is_floating_point() and tensor.numel() > 0 and not bool(tensor.detach().any())
+    # Several whole numbers are ids or indices: another value would mean another thing.
+    counted = tensor.is_floating_point() or tensor.numel() == 1
+    return counted and tensor.numel() > 0 and not bool(tensor.detach().any())
 
 
 def _is_mask_value(values: Tensor) -> Tensor:
@@ -196,4 +202,6 @@ def _signed_magnitudes(like: Tensor, signs: _Signs) -> Tensor:
     """Between 0.5 and 1.5; a lone number between 1 and 3."""
     drawn = torch.rand(like.shape, generator=signs.generator)
     sizes = 1 + 2 * drawn if like.numel() == 1 else 0.5 + drawn
+    if not like.is_floating_point() and signs.draw in (Draw.POSITIVE, Draw.NEGATIVE):
+        sizes = sizes * AFTER_WARMUP
     return (sizes * signs.like(like)).to(like)

@@ -15,6 +15,7 @@ Shapes: i query, j key, t positions. Masks: True = may attend.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -139,7 +140,9 @@ def _leaks_by_length(
     rest = [n for n in further[1:] if mode.name == TRAINING and n in TRAINING_LENGTHS]
     probed = further if mode.name == EVALUATION else limit + rest
     for length in probed:
-        yield length, _leaks_by_probe(search, mode, length, is_limit=length == further[0])
+        # Other noise each time: a path that training takes by chance is taken at some length.
+        noisy = replace(mode, seed=mode.seed + length) if mode.training else mode
+        yield length, _leaks_by_probe(search, noisy, length, is_limit=length == further[0])
 
 
 def _leaks_by_probe(

@@ -1,14 +1,16 @@
 """Each layer alone: a window is tested where it is applied, not where several have added up.
 
 Through layers a window grows, so the outputs of a model show less than its mask forbids. Tested
-here are the submodules that mix positions and contain none that does: the gradient of such a
-module's output at i to its own input at j must be zero where the mask forbids j to i. One forward
-pass records inputs and outputs of all submodules; one backward pass for each finds its pairs.
+here are the submodules that mix positions: the gradient of such a module's output at i to its own
+input at j must be zero where the mask forbids j to i. A submodule that contains layers is itself
+one where it sees more than these explain, as attention after a convolution of its keys does. One
+forward pass records inputs and outputs of all submodules; one backward pass for each finds its
+pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,19 +48,17 @@ def find_wide_layers(search: LeakSearch, mode: ForwardMode) -> list[Leak] | None
     except ForwardError as problem:
         search.notes.add_unchecked(f"{where}, each layer alone: {problem}")
         return None
-    mixing = _innermost(sizes)
-    if not mixing:
+    layers = _layers(sizes, calls, itself, queries)
+    if not layers:
         return None
-    together = itself
-    for _ in range(sum(calls.count(name) for name in mixing) - 1):
-        together = (together.float() @ itself.float()) > 0
     leaks = []
-    for name, one in mixing.items():
-        leaks += _leaks(one, ~itself[queries], queries, f"{where}, layer {name}")
+    for name, steps in layers.items():
+        forbidden = ~_through(itself, steps)[queries]
+        leaks += _leaks(sizes[name], forbidden, queries, f"{where}, layer {name}")
     if WHOLE in sizes and not leaks:  # what is mixed outside of them
-        forbidden = ~together[queries]
+        forbidden = ~_through(itself, sum(map(calls.count, layers)))[queries]
         leaks = _leaks(sizes[WHOLE], forbidden, queries, f"{where}, all layers together")
-    search.notes.add_checked(f"{where}: {len(mixing)} layers alone, by gradient")
+    search.notes.add_checked(f"{where}: {len(layers)} layers alone, by gradient")
     return leaks
 
 
@@ -105,14 +105,28 @@ def _dependences(
     return sizes, [name for name, inputs, _ in calls if inputs]
 
 
-def _innermost(sizes: Dependences) -> Dependences:
-    """Those that mix positions and contain no other that does."""
-    mixing = {name: one for name, one in sizes.items() if bool(((one > ROUNDING).sum(1) > 1).any())}
-    return {
-        name: one
-        for name, one in mixing.items()
-        if name != WHOLE and not any(other.startswith(f"{name}.") for other in mixing)
-    }
+def _layers(
+    sizes: Dependences, calls: Sequence[str], itself: Tensor, queries: Tensor
+) -> dict[str, int]:
+    """The submodules that mix positions, and through how many windows each sees at most: its own
+    and those of the layers that it contains."""
+    mixing = {name for name, one in sizes.items() if bool(((one > ROUNDING).sum(1) > 1).any())}
+    layers: dict[str, int] = {}
+    for name in sorted(mixing - {WHOLE}, key=lambda name: (-name.count("."), calls.index(name))):
+        inside = sum(calls.count(other) for other in layers if other.startswith(f"{name}."))
+        contained = -(-inside // calls.count(name))
+        explained = _through(itself, contained)[queries]
+        if not contained or bool(((sizes[name] > ROUNDING) & ~explained).any()):
+            layers[name] = contained + 1
+    return layers
+
+
+def _through(itself: Tensor, steps: int) -> Tensor:
+    """(i,j): what `steps` layers of this mask see together."""
+    together = torch.eye(len(itself), dtype=torch.bool)
+    for _ in range(steps):
+        together = (together.float() @ itself.float()) > 0
+    return together
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
+from regard.audits.forward.noise import DrawLog, why_noiseless
 from regard.audits.leaks.batch_coupling import is_coupled
 from regard.audits.leaks.lengths import MAX_LENGTH, probe_lengths
 from regard.audits.leaks.permission import Permission
@@ -23,7 +24,7 @@ from regard.core.errors import UserError
 
 SHORT_LENGTHS = (12, 24, 48, 96, 4, 3, 2)
 "The first of these at which the mask forbids something is tested in every mode."
-MAX_UNKNOWN_LENGTH = 131
+MAX_UNKNOWN_LENGTH = 259
 "Tried where the model's limit is not known."
 BUDGET = 1.5e10
 "Operations for one mode at one length: a fraction of a second."
@@ -54,12 +55,22 @@ class LeakSearch:
     flops_per_position: float
     coupled: dict[str, bool] = field(default_factory=dict)
     "Modes whose rows influence each other, as found at the first length."
+    noiseless: set[str] = field(default_factory=set)
+    "Modes whose inputs decide how much noise is drawn."
 
     def isolated(self, mode: ForwardMode, length: int) -> ForwardMode:
-        """The mode, running rows one at a time where rows of a batch influence each other."""
+        """The mode, running rows one at a time where rows of a batch influence each other, and
+        without noise where they decide how much of it there is."""
         if mode.name not in self.coupled:
-            rows = self.subject.draw(3, length, self.generator(length))
-            self.coupled[mode.name] = is_coupled(mode, rows)
+            rows, draws = self.subject.draw(3, length, self.generator(length)), DrawLog()
+            recorded = replace(mode, draws=draws) if mode.training else mode
+            self.coupled[mode.name] = is_coupled(recorded, rows)
+            if draws.varies:
+                self.notes.add_unchecked(why_noiseless(mode.name))
+                self.noiseless.add(mode.name)
+                self.coupled[mode.name] = is_coupled(replace(mode, noiseless=True), rows)
+        if mode.name in self.noiseless:
+            mode = replace(mode, noiseless=True)
         if not self.coupled[mode.name]:
             return mode
         return replace(mode, companion=self.subject.draw(1, length, self.generator(length)))

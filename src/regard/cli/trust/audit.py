@@ -117,7 +117,7 @@ def _is_factory(target: str) -> bool:
 
 
 def _call_factory(target: str) -> Any:
-    """The model that `file.py:factory` returns."""
+    """The model that `file.py:factory` returns, or is."""
     file, _, name = target.rpartition(":")
     path = Path(file)
     if not path.is_file():
@@ -134,8 +134,10 @@ def _call_factory(target: str) -> Any:
             known = [key for key, value in vars(module).items() if callable(value)]
             what = f"has no function {name}{did_you_mean(name, known)}"
             raise UserError(what, topic="audit", where=file)
+        if not isinstance(factory, type) and hasattr(factory, "named_parameters"):
+            return factory  # the model itself
         try:
-            return factory()
+            model = factory()
         except (Exception, SystemExit) as problem:  # user code may raise anything
             raise UserError(
                 f"{name}() raised {_first_line(problem)}",
@@ -143,6 +145,11 @@ def _call_factory(target: str) -> Any:
                 where=file,
                 hint="It must return a model when called without arguments.",
             ) from problem
+        if isinstance(model, str | Path):
+            what = f"{name}() returned a {type(model).__name__}, not a model"
+            hint = "Return a module, or audit a run by its path."
+            raise UserError(what, topic="audit", where=file, hint=hint)
+        return model
 
 
 @contextmanager
