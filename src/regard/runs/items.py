@@ -18,6 +18,7 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.core.files import write_text
+from regard.core.seal import check_sealed
 from regard.data.corpus import Split
 from regard.evaluation.metrics.metric import GROUP, Row, row_groups
 from regard.evaluation.metrics.perplexity import Losses
@@ -34,6 +35,8 @@ def write_items(folder: Path, items: Mapping[Split, Sequence[Row]]) -> None:
 def read_items(folder: str | Path, split: str) -> list[dict[str, Any]]:
     """The items of a split as they were written."""
     file = Path(folder) / "items" / f"{split}.jsonl"
+    hint = "Train the run again, or compare without it."
+    check_sealed(Path(folder), f"items/{split}.jsonl", topic="run", hint=hint)
     try:
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
     except FileNotFoundError:

@@ -15,8 +15,9 @@ from pydantic import Field, model_validator
 from regard.audits.findings import INVALID_VERDICTS, Finding, Leak, UnusedParameter
 from regard.core.errors import UserError
 from regard.core.html_display import HtmlDisplay
-from regard.core.json_records import JsonRecord, read_record, write_record
+from regard.core.json_records import JsonRecord, read_record, record_text, write_record
 from regard.core.ledger import Ledger
+from regard.core.seal import check_sealed, write_and_seal
 from regard.data.splits import Split
 from regard.data.statistics import CorpusStatistics
 from regard.evaluation.formatting import metric_label, with_interval
@@ -32,6 +33,8 @@ RESULTS_SCHEMA = 3
 "Of results.json."
 AUDIT_SCHEMA = 3
 "Of audit.json."
+SEALED = ("recipe.toml", "events.jsonl", "audit.json", "items/*.jsonl", "final/manifest.json")
+"What is sealed with results.json."
 FORMER_RESULTS = "figures.json"
 "Name of results.json in schema 1."
 MODEL = "model"
@@ -316,18 +319,22 @@ class ResultsRecord(EvaluationRecord):
 
 
 def write_results(file: Path, results: ResultsRecord) -> None:
-    write_record(file, results, schema=RESULTS_SCHEMA)
+    """Write the results and the seal over all that is read of a finished run."""
+    sealed_with = [path for pattern in SEALED for path in file.parent.glob(pattern)]
+    write_and_seal(file, record_text(results, schema=RESULTS_SCHEMA), sealed_with=sealed_with)
 
 
 def read_results(file: Path) -> ResultsRecord | None:
     """The final results; None while the run is not finished."""
+    hint = "Delete the file to report what the events say, or train the run again."
+    check_sealed(file.parent, file.name, topic="run", hint=hint)
     if file.exists():
         return read_record(
             file,
             ResultsRecord,
             schema=RESULTS_SCHEMA,
             topic="run",
-            hint="Delete the file to report what the events say, or train the run again.",
+            hint=hint,
         )
     if (former := file.with_name(FORMER_RESULTS)).exists():
         raise UserError(
@@ -346,7 +353,8 @@ def write_audit(file: Path, audit: AuditRecord) -> None:
 
 def read_audit(file: Path) -> AuditRecord | None:
     """The audit saved when the run began; None if there is none."""
+    hint = "Train the run again."
+    check_sealed(file.parent, file.name, topic="run", hint=hint)
     if not file.is_file():
         return None
-    hint = "Train the run again."
     return read_record(file, AuditRecord, schema=AUDIT_SCHEMA, topic="run", hint=hint)

@@ -1,10 +1,11 @@
 """A run folder: everything that remains of an experiment.
 
-    runs/<name>/recipe.toml (resolved)   audit.json   events.jsonl   results.json   report.html
-                samples.txt   checkpoints/step-000500/   final/   with/ (the user's Python files)
+    runs/<name>/recipe.toml (resolved)   audit.json   events.jsonl   items/   results.json
+                report.html   samples.txt   checkpoints/step-000500/   final/   seal.json
+                with/ (the user's Python files)
 
 The folder is created atomically with its recipe inside. The run is finished when it has a
-results.json.
+results.json, and sealed: files that change after that are not believed.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.core.files import atomic_folder, find_damage, read_json, write_text
+from regard.core.files import MANIFEST, atomic_folder, find_damage, read_json, write_text
 from regard.core.html_display import HtmlDisplay
+from regard.core.seal import break_seal, check_sealed
 from regard.core.user_files import check_same_code, copy_to_run, files_used_by
 from regard.runs.recipe import Recipe
 from regard.runs.results import ResultsRecord, read_results
@@ -64,6 +66,8 @@ class Run(HtmlDisplay):
         return self.results_file.is_file() and self.final.is_dir()
 
     def recipe(self) -> Recipe:
+        hint = "Put the old file back, or train its recipe anew with --out ANOTHER_FOLDER."
+        check_sealed(self.folder, self.recipe_file.name, topic="run", hint=hint)
         return Recipe.load(self.recipe_file)
 
     def results(self) -> ResultsRecord:
@@ -84,6 +88,8 @@ class Run(HtmlDisplay):
                 topic="run",
                 hint=f"Finish it: regard train {self.folder} --resume",
             )
+        hint = f"Use a checkpoint below {self.checkpoints}, or train the run again."
+        check_sealed(self.folder, f"{self.final.name}/{MANIFEST}", topic="run", hint=hint)
         return check_intact(self.final, fallback=self.checkpoints)
 
 
@@ -122,6 +128,8 @@ def reopen_run(folder: Path, recipe: Recipe) -> Run:
             hint=f"Resume with its own: regard train {folder} --resume; or choose another --out.",
         )
     check_same_code(files_used_by(recipe.to_table()), folder)
+    if not run.is_finished:
+        break_seal(folder)
     return run
 
 

@@ -54,6 +54,8 @@ def read_completed_run(result: JobResult) -> tuple[CompletedRun | None, str]:
         record = read_run(folder)
         if record.results is None:
             return None, "it is not finished"
+        if record.events.changed:  # they say whether the training diverged
+            return None, f"{folder}/events.jsonl {record.events.changed}"
         metric = build_metric(record.results.metric)
         items = {split: read_items(folder, split) for split in SPLITS}
         statistics: dict[str, Values] = {

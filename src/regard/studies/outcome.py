@@ -12,7 +12,8 @@ from pydantic import Field
 
 from regard.core.errors import UserError
 from regard.core.html_display import HtmlDisplay
-from regard.core.json_records import read_record, record_table, write_record
+from regard.core.json_records import read_record, record_table, record_text
+from regard.core.seal import check_sealed, write_and_seal
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.evaluation.statistics.divergence import DivergenceCount
 from regard.runs.health_record import HealthRecord
@@ -318,6 +319,7 @@ def read_outcome(home: Path) -> Outcome:
             hint="`regard compare STUDY` writes it at the end, and resumes an interrupted study.",
         )
     hint = "Run the study again: finished runs are kept, and the file is rewritten."
+    check_sealed(home, file.name, topic="study", hint=hint)
     outcome = read_record(
         file, Outcome, schema=OUTCOME_SCHEMA, former=FORMER_SCHEMAS, topic="study", hint=hint
     )
@@ -327,5 +329,5 @@ def read_outcome(home: Path) -> Outcome:
 
 def write_outcome(home: Path, outcome: Outcome) -> Outcome:
     """Write outcome.json into the study folder `home`; the outcome as it will be read."""
-    write_record(home / OUTCOME_FILE, outcome, schema=OUTCOME_SCHEMA)
+    write_and_seal(home / OUTCOME_FILE, record_text(outcome, schema=OUTCOME_SCHEMA))
     return read_outcome(home)

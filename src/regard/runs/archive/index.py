@@ -25,6 +25,7 @@ from regard.core.errors import UserError
 from regard.core.files import write_text
 from regard.core.printable import printable
 from regard.core.progress import OnProgress, no_progress
+from regard.core.seal import check_sealed
 from regard.core.toml import flatten, read_toml
 from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import RunRecord
@@ -154,6 +155,7 @@ def read_facts(folder: Path, *, name: str) -> Facts:
     """Facts of one run folder; if it cannot be read, its state is damaged and `why` says why."""
     facts: Facts = {"run": printable(name)}
     try:
+        check_sealed(folder, RECIPE, topic="run", hint="Put the old file back.")
         # Through JSON, so that facts from the folder equal those from the index.
         table = json.dumps(flatten(read_toml(folder / RECIPE, topic="run").table), default=str)
         facts = {**printable(json.loads(table)), **facts}

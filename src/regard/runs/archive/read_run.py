@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from regard.core.errors import UserError
 from regard.core.printable import printable
+from regard.core.seal import check_sealed, find_change
 from regard.runs.archive.record import Events, RunRecord
 from regard.runs.results import read_results
 from regard.training.events import (
@@ -43,6 +44,8 @@ def read_run(folder: Path) -> RunRecord:
             where=str(folder),
             hint="Give the folder that `regard train` wrote, such as runs/mini-gpt.",
         )
+    hint = "Put the old file back, or train the run again."
+    check_sealed(folder, recipe.name, topic="run", hint=hint)
     results = read_results(folder / "results.json")
     return RunRecord(
         folder=folder,
@@ -54,8 +57,8 @@ def read_run(folder: Path) -> RunRecord:
 
 
 def _read_events(file: Path) -> Events:
-    events = Events()
-    if not file.is_file():
+    events = Events(changed=find_change(file.parent, file.name) or "")
+    if events.changed or not file.is_file():
         return events
     with file.open("rb") as lines:
         for line in lines:

@@ -29,6 +29,8 @@ class Events:
     divergence: DivergenceEvent | None = None
     "Where the training stopped because it diverged."
     unreadable_lines: int = 0
+    changed: str = ""
+    "What became of the file after the run was sealed, in words: then nothing of it is read."
 
     @property
     def diverged(self) -> str:

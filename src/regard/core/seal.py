@@ -1,0 +1,79 @@
+"""The seal of a finished run or study: the SHA-256 of every file that others read of it.
+
+    seal.json   {"schema": 1, "files": {"events.jsonl": "9f2c…", "results.json": "41d0…"},
+                 "checksum": "77be…"}   of the files' own checksums
+
+A flipped bit can turn a perplexity of 88.9 into 98.9, and a hand can. Whoever reads a sealed file
+checks it first: what is not as it was written is never shown as a result. Folders without a seal,
+of runs that are not finished or of earlier versions, are read as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from regard.core.errors import UserError
+from regard.core.files import sha256, write_json, write_text
+
+SEAL = "seal.json"
+SCHEMA = 1
+SECONDS_OF_WRITING = 5
+"A file that is younger than its seal by more was written by somebody else."
+
+
+def write_and_seal(file: Path, text: str, *, sealed_with: Iterable[Path] = ()) -> None:
+    """Write the last file of a folder and the seal over it and over `sealed_with`.
+
+    The seal is written first: where the file exists, so does its seal, even after a kill.
+    """
+    home = file.parent
+    files = {path.relative_to(home).as_posix(): sha256(path) for path in sorted(sealed_with)}
+    files[file.name] = hashlib.sha256(text.encode()).hexdigest()
+    seal = {"schema": SCHEMA, "files": files, "checksum": _checksum(files)}
+    write_json(home / SEAL, seal)
+    write_text(file, text)
+
+
+def break_seal(home: Path) -> None:
+    """Remove the seal, before the folder's files change."""
+    (home / SEAL).unlink(missing_ok=True)
+
+
+def check_sealed(home: Path, name: str, *, topic: str, hint: str) -> None:
+    """Raise if the file `name` of a sealed folder is not the one that was sealed."""
+    what = find_change(home, name)
+    if what is not None:
+        raise UserError(what, topic=topic, where=str(home / name), hint=hint)
+
+
+def find_change(home: Path, name: str) -> str | None:
+    """What became of a sealed file, in words; None if it is as it was, or nothing is sealed."""
+    try:
+        seal = json.loads((home / SEAL).read_bytes())
+        files = seal["files"]
+        if seal["schema"] != SCHEMA or seal["checksum"] != _checksum(files):
+            raise ValueError("the seal itself has changed")
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return f"cannot be vouched for: {SEAL} beside it is damaged"
+    file = home / name
+    if name not in files:
+        return "was added after the folder was sealed" if file.is_file() else None
+    if not file.is_file():
+        return "is missing, though it was sealed"
+    if sha256(file) == files[name]:
+        return None
+    changed, sealed = (one.stat().st_mtime for one in (file, home / SEAL))
+    if changed - sealed > SECONDS_OF_WRITING:
+        on = datetime.fromtimestamp(changed, UTC).isoformat(sep=" ", timespec="minutes")
+        return f"was edited after it was sealed (on {on.removesuffix('+00:00')} UTC)"
+    return "is damaged: it is not what was written, though nothing was saved to it since"
+
+
+def _checksum(files: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
