@@ -14,6 +14,8 @@ import tomli_w
 from tests.in_process_trainings import in_process_trainings as in_process_trainings
 from tests.journeys.workspace import Workspace, file_digests
 
+from regard.core.seal import break_seal
+
 SHORT = {"train__max_steps": 12, "train__evaluate_every": 6, "train__checkpoint_every": 0}
 INHERITED = {"model": None, "tokenizer": None}
 "Left out of a recipe with an initial model."
@@ -114,6 +116,8 @@ def test_finished_runs_are_kept_and_missing_runs_reported(
     digests = [file_digests(run) for run in untouched]
     shutil.rmtree(runs / "wide" / "seed-1")
     (runs / "narrow" / "seed-1" / "items" / "dev.jsonl").write_text("half a li")
+    for run in (runs / "narrow" / "seed-2", runs / "wide" / "seed-2"):
+        break_seal(run)  # as of another version
     newer = (runs / "narrow" / "seed-2" / "results.json").read_text()
     (runs / "narrow" / "seed-2" / "results.json").write_text(
         newer.replace('"schema": 3', '"schema": 99', 1)
@@ -130,7 +134,7 @@ def test_finished_runs_are_kept_and_missing_runs_reported(
     after = read_outcome(workspace)
     missing = dict(line.split(": ", 1) for line in after["missing"])
     assert missing.keys() == {"narrow · seed 1", "narrow · seed 2", "wide · seed 2"}
-    assert "dev.jsonl is damaged" in missing["narrow · seed 1"]
+    assert "dev.jsonl: is damaged" in missing["narrow · seed 1"]
     assert "schema 99 is unknown" in missing["narrow · seed 2"]
     assert "wide/seed-2/recipe.toml: not valid TOML" in missing["wide · seed 2"]
     assert "MISSING  narrow · seed 2" in printed

@@ -17,7 +17,7 @@ from typing import Any
 from regard.core.errors import UserError
 from regard.core.files import MANIFEST, atomic_folder, find_damage, read_json, write_text
 from regard.core.html_display import HtmlDisplay
-from regard.core.seal import break_seal, check_sealed
+from regard.core.seal import check_sealed
 from regard.core.user_files import check_same_code, copy_to_run, files_used_by
 from regard.runs.recipe import Recipe
 from regard.runs.results import ResultsRecord, read_results
@@ -128,8 +128,6 @@ def reopen_run(folder: Path, recipe: Recipe) -> Run:
             hint=f"Resume with its own: regard train {folder} --resume; or choose another --out.",
         )
     check_same_code(files_used_by(recipe.to_table()), folder)
-    if not run.is_finished:
-        break_seal(folder)
     return run
 
 

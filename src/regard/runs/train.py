@@ -14,6 +14,7 @@ from pathlib import Path
 from torch.optim import Optimizer
 
 from regard.core.errors import DivergenceError, UserError
+from regard.core.seal import break_seal
 from regard.data.tokenizers.tokenizer import check_same_tokenizer
 from regard.runs.audit_cache.audit_reuse import audit_or_reuse
 from regard.runs.experiment import Experiment, build_experiment, training_plan
@@ -161,6 +162,7 @@ def _event_log(
     run: Run, experiment: Experiment, state: TrainingState, observer: Observer
 ) -> Iterator[OnEvent]:
     """Sends events to events.jsonl, to the observer, and to TensorBoard if the recipe wants it."""
+    break_seal(run.folder)  # of a finished run whose results were deleted
     with ExitStack() as stack:
         log = EventLog(run.events_file, after_step=state.step)
         stack.callback(log.close)
