@@ -16,10 +16,9 @@ from torch import nn
 import regard
 from regard.api.arguments import load_parts
 from regard.audits.findings import Leak
-from regard.core import source_digest
 from regard.core.errors import UserError
 from regard.runs import training_audit
-from regard.runs.audit_cache import audit_key, audit_reuse
+from regard.runs.audit_cache import audit_key, audit_reuse, source_digest
 from regard.runs.audit_cache.audit_reuse import audit_or_reuse
 from regard.runs.experiment import Experiment, build_experiment
 from regard.runs.observer import SILENT
@@ -321,7 +320,7 @@ def test_an_own_file_that_changed_is_audited(
 def test_an_own_file_that_asks_outside_is_always_audited(
     build: Build, audits: list[Experiment], tmp_path: Path, line: str
 ) -> None:
-    from regard.core.self_contained import is_self_contained
+    from regard.runs.audit_cache.self_contained import is_self_contained
 
     assert is_self_contained(KIND.encode())
     assert not is_self_contained(f"{line}\n{KIND}".encode())

@@ -31,10 +31,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.core.self_contained import is_self_contained
-from regard.core.source_digest import source_digest
 from regard.core.user_files import MODULE_PREFIX, loaded_files
 from regard.models.model import Model
+from regard.runs.audit_cache.self_contained import is_self_contained
+from regard.runs.audit_cache.source_digest import source_digest
 from regard.runs.audit_cache.state_digest import UnknownStateError, describe, tensor_digest
 from regard.runs.experiment import Experiment
 from regard.runs.training_audit import broken_kinds

@@ -41,4 +41,4 @@ def _files() -> list[Path]:
 
 
 def _package() -> Path:
-    return Path(__file__).parents[1]
+    return Path(__file__).parents[2]
