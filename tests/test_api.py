@@ -111,6 +111,7 @@ def test_files_of_a_run_folder(run):
         "samples.txt",
         "checkpoints",
         "final",
+        "seal.json",
     }
     events = [json.loads(line) for line in run.events_file.read_text().splitlines()]
     types = {event["event"] for event in events}
