@@ -231,6 +231,13 @@ def check_family_supports(family: Family, objective: Objective, task: Task | Non
             topic="recipe",
             hint=f"It takes {' or '.join(possible)}; left out, the objective follows the family.",
         )
+    for setting, value in objective.model_settings.items():
+        if getattr(family, setting, None) != value:
+            raise UserError(
+                f"objective = {objective_name!r} needs model.{setting} = {json.dumps(value)}",
+                topic="recipe",
+                hint=f"Set it, or take {' or '.join(o for o in possible if o != objective_name)}.",
+            )
 
 
 def _check_no_adapter(adapter: Adapter) -> None:
