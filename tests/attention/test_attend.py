@@ -201,7 +201,7 @@ def test_no_query_or_no_key(kind, queries, keys):
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_gradients_of_saturated_scores_vanish(dropout):
-    """Of scores of 10³ and more one key has all weight: what is left is no rounding, times the key."""
+    """One key has all weight where scores are 10³ apart: nothing is left to enlarge."""
     q, k, v = (draw(seed, 2, 2, 64, 16, dtype=torch.float32) for seed in range(3))
     with torch.no_grad():
         q *= 300

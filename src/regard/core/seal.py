@@ -18,6 +18,7 @@ from pathlib import Path
 
 from regard.core.errors import UserError
 from regard.core.files import sha256, write_json, write_text
+from regard.core.untrusted import parse_json, read_limited
 
 SEAL = "seal.json"
 SCHEMA = 1
@@ -53,13 +54,13 @@ def check_sealed(home: Path, name: str, *, topic: str, hint: str) -> None:
 def find_change(home: Path, name: str) -> str | None:
     """What became of a sealed file, in words; None if it is as it was, or nothing is sealed."""
     try:
-        seal = json.loads((home / SEAL).read_bytes())
+        seal = parse_json(read_limited(home / SEAL))
         files = seal["files"]
         if seal["schema"] != SCHEMA or seal["checksum"] != _checksum(files):
             raise ValueError("the seal itself has changed")
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return f"cannot be vouched for: {SEAL} beside it is damaged"
     file = home / name
     if name not in files:

@@ -34,6 +34,7 @@ from regard.core.errors import UserError
 from regard.core.files import sha256, sync_folder, write_json
 from regard.core.progress import OnProgress, no_progress
 from regard.core.settings import to_table
+from regard.core.untrusted import parse_json, read_limited
 from regard.data.corpus import SPLITS, Corpus, Split
 from regard.data.grouping import grouped_by_size
 from regard.data.record_corpus import Record
@@ -152,7 +153,7 @@ def build_cache(
 def open_cache(folder: Path, tokenizer: TokenizerLike) -> TokenCache:
     """The cache in `folder`, verified to be intact and built with this tokenizer."""
     try:
-        meta = json.loads((folder / "meta.json").read_bytes())
+        meta = parse_json(read_limited(folder / "meta.json"))
         if meta["schema"] != SCHEMA:
             raise _damaged_error(folder, f"of another version of regard (schema {meta['schema']})")
         expected = meta["tokenizer"]
