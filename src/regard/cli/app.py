@@ -147,8 +147,11 @@ def disk_error(problem: OSError) -> str | None:
 
 def memory_error(problem: BaseException) -> str | None:
     """The message for out-of-memory errors, which torch words differently by device."""
-    signs = ("can't allocate memory", "out of memory", "can't start new thread")
-    if isinstance(problem, MemoryError) or any(sign in str(problem) for sign in signs):
+    signs = (
+        *("can't allocate memory", "cannot allocate memory", "out of memory"),
+        *("can't start new thread", "failed to map segment"),
+    )
+    if isinstance(problem, MemoryError) or any(sign in str(problem).lower() for sign in signs):
         return (
             "memory: out of memory. Lower model.width, model.layers, model.context or "
             "train.batch_tokens, or raise train.accumulate; `regard validate` predicts peak memory."
