@@ -4,7 +4,8 @@ import json
 import subprocess
 import sys
 
-from tests.journeys.workspace import Workspace
+import pytest
+from tests.journeys.workspace import Workspace, generated_text
 
 from regard.runs.lock import lock_run
 
@@ -46,6 +47,17 @@ def test_command_line_does_not_set_omp_wait_policy(workspace: Workspace) -> None
     )
     assert "REGARD_CACHE" in completed.stdout
     assert "OMP_WAIT_POLICY" not in completed.stdout
+
+
+@pytest.mark.long
+def test_training_in_a_terminal_of_ascii(workspace: Workspace) -> None:
+    workspace.write("generated.txt", generated_text().replace("cat", "cät"))
+    workspace.recipe()
+    ascii_terminal = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for arguments in (("train", "tiny.toml"), ("evaluate", "runs/tiny"), ("runs",)):
+        with workspace.spawn(*arguments, **ascii_terminal) as process:
+            _, stderr = process.communicate(timeout=120)
+        assert process.returncode == 0, stderr
 
 
 def test_second_training_into_a_locked_folder_is_refused(

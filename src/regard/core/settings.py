@@ -24,6 +24,7 @@ from regard.core.catalog import Catalog, UnknownPartError
 from regard.core.errors import UserError, did_you_mean
 from regard.core.setting_docs import setting_docs
 from regard.core.synonyms import SYNONYMS, VALUE_HINTS
+from regard.core.untrusted import shorten
 
 
 class Settings(BaseModel):
@@ -154,7 +155,7 @@ def _read_part(
     table = {choice.selector: value} if isinstance(value, str) else value
     if not isinstance(table, Mapping):
         raise UserError(
-            f"{key} takes a name or a table with {choice.selector} = …, not {value!r}",
+            f"{key} takes a name or a table with {choice.selector} = …, not {shorten(value)}",
             topic="recipe",
             where=locate(key),
         )
@@ -170,7 +171,7 @@ def _read_part(
         )
     if name not in choice.catalog.names():
         raise UnknownPartError(
-            f"{key}.{choice.selector}: unknown {choice.catalog.name} {name!r}"
+            f"{key}.{choice.selector}: unknown {choice.catalog.name} {shorten(name)}"
             f"{did_you_mean(str(name), choice.catalog.names())}",
             topic="recipe",
             where=locate(_join(key, choice.selector)) or locate(key),
@@ -218,7 +219,9 @@ def _explain(
         given = f"{dotted}: {message}" if path else f"{key}: {message}" if key else message
         return UserError(given, topic="recipe", where=where)
     return UserError(
-        f"{dotted} = {error['input']!r} is not allowed: give {message}", topic="recipe", where=where
+        f"{dotted} = {shorten(error['input'])} is not allowed: give {message}",
+        topic="recipe",
+        where=where,
     )
 
 

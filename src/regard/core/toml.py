@@ -15,6 +15,7 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.core.files import read_text
+from regard.core.untrusted import MAX_DEPTH, check_depth, check_values
 
 RECIPE_HINT = "Give a recipe (TOML): `regard new YOUR_FILE` writes one; recipes/ has some that run."
 STUDY_HINT = "Give a study (TOML), such as recipes/masking.toml."
@@ -30,17 +31,20 @@ class TomlTable:
     "Line number of each dotted key."
     changed: dict[str, str] = field(default_factory=dict)
     "What overrode a key: `--set train.lr`."
+    topic: str = "recipe"
 
     def override(self, text: str) -> None:
         """Apply an override written `a.b.c=value`."""
         key, equals, given = text.partition("=")
         key = key.strip()
-        if not equals or not all(key.split(".")):
+        if not equals or not all(key.split(".")) or key.count(".") >= MAX_DEPTH:
             raise UserError(f"--set {text}: write it as key=value, e.g. --set train.lr=1e-3")
         try:
-            value = tomllib.loads(f"value = {given}")["value"]
+            value = _parse(f"value = {given}")["value"]
         except tomllib.TOMLDecodeError:
             value = given  # a bare word is a string: --set model.attention.kind=dot
+        except ValueError as problem:
+            raise UserError(f"--set {key}: it is {problem}", topic=self.topic) from None
         self.change(key, value, by=f"--set {key}")
 
     def change(self, key: str, value: Any, *, by: str) -> None:
@@ -80,9 +84,27 @@ def read_toml(file: Path, *, topic: str) -> TomlTable:
     hint = STUDY_HINT if topic == "study" else RECIPE_HINT
     text = read_text(file, topic=topic, hint=hint)
     try:
-        return TomlTable(file, tomllib.loads(text), _key_lines(text))
+        return TomlTable(file, _parse(text), _key_lines(text), topic=topic)
     except tomllib.TOMLDecodeError as problem:
         raise _syntax_error(file, problem, topic=topic) from None
+    except ValueError as problem:
+        raise UserError(f"holds {problem}", topic=topic, where=str(file), hint=hint) from None
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """The table of a TOML text; a `ValueError` too for what no setting can be."""
+    try:
+        table = tomllib.loads(text)
+        check_depth(table)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise ValueError(f"tables nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as problem:  # too deep, or an integer of thousands of digits
+        what = "an integer of more than 64 bits" if "digits" in str(problem) else str(problem)
+        raise ValueError(what) from None
+    check_values(table)
+    return table
 
 
 def flatten(table: Mapping[str, Any], key: str = "") -> dict[str, Any]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -33,6 +34,7 @@ from regard.core.settings import (
     to_table,
 )
 from regard.core.toml import flatten, read_toml
+from regard.core.untrusted import MAX_PATH
 from regard.core.user_files import suggest_run_files
 from regard.data.corpus import Data
 from regard.data.tokenizers import TOKENIZERS, TokenizerKind
@@ -77,7 +79,7 @@ class Recipe(Settings):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     "Name of the run folder."
-    init_from: str | None = None
+    init_from: str | None = Field(default=None, max_length=MAX_PATH)
     "Initial model: a run or model folder, a pip package (pip:NAME), or a recipe that is run first."
     data: Data
     "Corpus, columns and splits."
@@ -265,5 +267,6 @@ def _check_accumulation(task: Task, train: Train) -> None:
 def _resolve_init_from(file: Path, table: dict[str, Any]) -> None:
     """`init_from = "pretrain.toml"` may name a file beside this one."""
     path = table.get("init_from")
-    if isinstance(path, str) and not Path(path).exists() and (file.parent / path).exists():
-        table["init_from"] = str(file.parent / path)
+    with suppress(OSError, ValueError):  # no name that a file can have: its settings class says so
+        if isinstance(path, str) and not Path(path).exists() and (file.parent / path).exists():
+            table["init_from"] = str(file.parent / path)

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from regard.core.errors import UserError
-from regard.core.files import MANIFEST, atomic_folder, find_damage, read_json, write_text
+from regard.core.files import MANIFEST, atomic_folder, find_damage, write_text
 from regard.core.html_display import HtmlDisplay
 from regard.core.seal import check_sealed
 from regard.core.user_files import check_same_code, copy_to_run, files_used_by
 from regard.runs.recipe import Recipe
 from regard.runs.results import ResultsRecord, read_results
-from regard.training.checkpoint import CONFIG_SCHEMA, latest_intact_checkpoint
+from regard.training.checkpoint import latest_intact_checkpoint
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,3 @@ def check_intact(folder: Path, *, fallback: Path | None = None) -> Path:
             else "Train it again."
         ),
     )
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    return read_json(folder / "config.json", schema=CONFIG_SCHEMA)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
+from regard.core.untrusted import parse_json
 from regard.data.readers.compression import file_compression, read_error
 from regard.data.readers.lines import read_lines
 from regard.data.readers.records import (
@@ -55,8 +56,8 @@ def _json_lines(path: Path, reader: RecordReader) -> Iterator[RawRow]:
 
 def _parse_object(line: str, reader: RecordReader, *, at: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as problem:
+        found = parse_json(line)
+    except ValueError as problem:
         why = str(problem)
         if isinstance(problem, json.JSONDecodeError):
             # Its own "line 1" would read like the file's line.

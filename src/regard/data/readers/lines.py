@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from regard.data.readers.compression import read_blocks
+from regard.core.untrusted import MAX_LINE_BYTES
+from regard.data.readers.compression import BLOCK_BYTES, read_blocks
 from regard.data.readers.records import Record, RecordReader, Unit, data_error
 
 
@@ -18,6 +19,13 @@ def read_lines(path: Path) -> Iterator[str]:
         end = block.rfind(b"\n") + 1
         if not end:
             pending.append(block)
+            if BLOCK_BYTES * len(pending) > MAX_LINE_BYTES:
+                raise data_error(
+                    path,
+                    f"longer than {MAX_LINE_BYTES >> 20} MB",
+                    at=f"line {done + 1:,}",
+                    hint="Write one document per line, or one file per document.",
+                )
             continue
         decoded = _decode(b"".join([*pending, block[:end]]), path, lines_before=done)
         for line in decoded[:-1].split("\n"):

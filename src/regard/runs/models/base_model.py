@@ -12,14 +12,15 @@ from regard.core.errors import UserError
 from regard.core.files import MANIFEST, find_damage, sha256
 from regard.data.token_cache import cache_home
 from regard.interop.import_model import import_model
-from regard.interop.packages import PIP_PREFIX
-from regard.runs.run import Run, check_intact, read_config
+from regard.interop.packages import PIP_PREFIX, check_package_name
+from regard.runs.models.saved_config import read_config
+from regard.runs.run import Run, check_intact
 from regard.training.checkpoint import ADAPTER_FILE, WEIGHTS_FILE
 
 
 def imported_package(source: str) -> Path:
     """The model of a pip package, imported once per version."""
-    name = source.removeprefix(PIP_PREFIX)
+    name = check_package_name(source.removeprefix(PIP_PREFIX))
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
