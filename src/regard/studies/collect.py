@@ -19,7 +19,8 @@ from regard.core.errors import UserError
 from regard.evaluation.health.overfitting import FitVerdict
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.evaluation.statistics.baseline_verdict import MIN_ITEMS
-from regard.evaluation.statistics.significance import MethodDifference, holm, method_difference
+from regard.evaluation.statistics.holm import holm
+from regard.evaluation.statistics.significance import MethodDifference, method_difference
 from regard.evaluation.statistics.verdict import verdict
 from regard.runs.results import MODEL, ScoreRecord
 from regard.studies.completed_runs import (

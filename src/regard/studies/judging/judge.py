@@ -16,9 +16,10 @@ from regard.core.errors import UserError, did_you_mean
 from regard.data.overlap.straddling import likely_group_columns
 from regard.evaluation.formatting import join_words, quantity
 from regard.evaluation.health.predictions import collapse_warning
+from regard.evaluation.statistics.holm import holm
 from regard.evaluation.statistics.item_groups import GroupNumbers, count_groups, group_numbers
 from regard.evaluation.statistics.seed_tables import SeedTables, Values, ratio
-from regard.evaluation.statistics.significance import holm, method_difference
+from regard.evaluation.statistics.significance import method_difference
 from regard.runs.items import hash_facts
 from regard.runs.results import ContaminationRecord
 from regard.studies.collect import verdict_outcome, why_not_ranked
