@@ -16,8 +16,9 @@ from regard.evaluation.formatting import (
 from regard.reports.evidence import Evidence, versus_baseline
 from regard.runs.results import ScoreRecord
 from regard.studies.outcome import Outcome, StudyContamination, VariantOutcome, VerdictOutcome
+from regard.studies.verdicts.planned_looks import PREVIEW
 
-WITHOUT_WINNER = ("not distinguishable", "not compared")
+WITHOUT_WINNER = ("not distinguishable", "not compared", PREVIEW)
 ONE_SEED = (
     "One seed: the intervals hold for these trained models on items like these, not for the "
     "methods. Another seed would train other models, and the variation between seeds is "
@@ -29,6 +30,8 @@ def study_size(outcome: Outcome) -> str:
     """`2 variants × 5 seeds · 412,318 training tokens each, in the same order`"""
     seeds, variants = len(outcome.seeds), len(outcome.variants)
     size = f"{quantity(variants, 'variants')} × {quantity(seeds, 'seeds')}"
+    if (plan := outcome.plan) is not None and seeds < plan.seeds[-1]:
+        size = f"{quantity(variants, 'variants')} × {seeds} of {plan.seeds[-1]} planned seeds"
     tokens = {variant.tokens for variant in outcome.variants if variant.tokens}
     if len(tokens) != 1:
         return size
@@ -54,6 +57,8 @@ def verdict_sentence(verdict: VerdictOutcome) -> str:
         return f"{verdict.variant} and {verdict.reference} are {verdict.sentence}"
     if verdict.sentence.startswith(WITHOUT_WINNER[1]):
         return f"{verdict.variant} is not compared with {verdict.reference}"
+    if verdict.sentence.startswith(WITHOUT_WINNER[2]):
+        return f"{verdict.variant} against {verdict.reference}: {verdict.sentence}"
     return verdict.sentence
 
 

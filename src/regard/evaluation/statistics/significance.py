@@ -187,8 +187,8 @@ class MethodDifference:
         return _detectable_ratio(_degrees_of_freedom(seeds, self.units), level) * se
 
     def chance_by_plan(self) -> float | None:
-        """The chance that a later look of the plan differs; None without a plan."""
-        if self.look is None or not math.isfinite(self.se):
+        """The chance that a later look of the plan differs; None without a plan or a later look."""
+        if self.look is None or self.look.is_last or not math.isfinite(self.se):
             return None
         return chance_to_differ(self._interim, self.look, alpha=ALPHA / self.comparisons)
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 from regard.evaluation.formatting import decimals_shown, in_groups, number, p_value, quantity
 from regard.evaluation.statistics.baseline_verdict import too_few_items
-from regard.evaluation.statistics.sequential import LookTaken
 from regard.evaluation.statistics.significance import MethodDifference
 
 NOT_DISTINGUISHABLE = "not distinguishable at this size"
@@ -126,7 +125,7 @@ def _note_on_look(difference: MethodDifference) -> list[str]:
     ]
 
 
-def _notes_on_plan(difference: MethodDifference, look: LookTaken) -> list[str]:
+def _notes_on_plan(difference: MethodDifference) -> list[str]:
     """The power of a plan, in place of advice how many seeds it takes."""
     notes = []
     detectable, chance = difference.detectable_by_plan(), difference.chance_by_plan()
@@ -135,7 +134,7 @@ def _notes_on_plan(difference: MethodDifference, look: LookTaken) -> list[str]:
             f"the plan finds a difference of {_two_digits(detectable)} four times in five, or more "
             "often"
         )
-    if chance is not None and not look.is_last:
+    if chance is not None:
         notes.append(f"the chance that a later look differs: about {100 * chance:.0f} %")
     return notes
 
@@ -149,7 +148,7 @@ def _notes_on_power(difference: MethodDifference) -> list[str]:
     if not math.isfinite(difference.se):
         return ["the scores are too large to estimate their variance: did a training run diverge?"]
     if difference.look is not None:
-        return _notes_on_plan(difference, difference.look)
+        return _notes_on_plan(difference)
     power = f"a difference of {_two_digits(difference.min_detectable)} is found four times in five"
     if difference.value == 0:
         return [f"the observed difference is zero; at this size {power}"]

@@ -22,7 +22,7 @@ from regard.evaluation.statistics.seed_tables import SeedTables, Values, ratio
 from regard.evaluation.statistics.significance import method_difference
 from regard.runs.items import hash_facts
 from regard.runs.results import ContaminationRecord
-from regard.studies.collect import verdict_outcome, why_not_ranked
+from regard.studies.collect import why_not_ranked
 from regard.studies.judging.columns import (
     SAME_DOCUMENT,
     USUAL_NAMES,
@@ -48,6 +48,7 @@ from regard.studies.outcome import (
     VerdictOutcome,
 )
 from regard.studies.seed_spread import seed_spread
+from regard.studies.verdicts.comparisons import verdict_outcome
 
 NOTABLE_RATIO = 1.2
 "Of standard errors, from which groups that were not declared are said."
