@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from regard.evaluation.formatting import (
     capitalise,
     count,
+    difference,
     metric_label,
     quantity,
     split_label,
@@ -60,6 +61,36 @@ def verdict_sentence(verdict: VerdictOutcome) -> str:
     if verdict.sentence.startswith(WITHOUT_WINNER[2]):
         return f"{verdict.variant} against {verdict.reference}: {verdict.sentence}"
     return verdict.sentence
+
+
+def look_rows(outcome: Outcome) -> list[tuple[str, str, str, str, str]]:
+    """Each planned look: number, seeds, its share of the 5 %, threshold of t, and what it said of
+    the deciding score."""
+    plan = outcome.plan
+    if plan is None:
+        return []
+    rows = []
+    planned = zip(plan.seeds, plan.alphas, plan.thresholds, strict=True)
+    for number_of_look, (seeds, alpha, threshold) in enumerate(planned, 1):
+        said = [
+            f"{one.variant} − {one.reference}: "
+            + difference(one.value, one.low, one.high, decimals=2)
+            + (f", {one.better} better" if one.better else "")
+            for look in outcome.looks
+            for one in look.verdicts
+            if (one.score_key, len(one.seeds)) == (outcome.decides, seeds)
+            and math.isclose(one.level, 1 - alpha)
+        ]
+        rows.append(
+            (
+                str(number_of_look),
+                str(seeds),
+                f"{100 * alpha:.2g} %",
+                f"{threshold:,.3g}",
+                "; ".join(said) or ("not taken" if number_of_look > plan.taken else "–"),
+            )
+        )
+    return rows
 
 
 def verdicts_by_score(outcome: Outcome) -> dict[str, list[VerdictOutcome]]:

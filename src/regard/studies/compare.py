@@ -14,7 +14,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -138,6 +138,8 @@ class _Pool:
     only: tuple[str, ...]
     user_files: tuple[Path, ...]
     on_job: OnJob
+    finished: dict[Path, JobResult] = field(default_factory=dict)
+    "By folder: a later look asks for them again."
 
     def run(self, jobs: Sequence[Job]) -> list[JobResult]:
         """Run the selected jobs; finished runs of variants that are not selected count too."""
@@ -150,13 +152,16 @@ class _Pool:
         return [results.get(job.folder, JobResult(job, NOT_SELECTED)) for job in jobs]
 
     def train(self, jobs: Sequence[Job]) -> list[JobResult]:
-        return run_jobs(
-            jobs,
+        results = run_jobs(
+            [job for job in jobs if job.folder not in self.finished],
             max_parallel=self.max_parallel,
             recipes=self.home / "recipes",
             user_files=self.user_files,
             on_job=self.on_job,
         )
+        by_folder = self.finished | {result.job.folder: result for result in results}
+        self.finished.update({result.job.folder: result for result in results if not result.reason})
+        return [by_folder[job.folder] for job in jobs]
 
 
 def _check_only(loaded: LoadedStudy, only: Sequence[str]) -> None:

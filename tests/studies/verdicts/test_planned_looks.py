@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tomli_w
-from tests.reports.synthetic_study import CLEAN
-from tests.synthetic_run import results_table
+from tests.studies.drawn_trainings import DrawnTrainings
 from tests.wording import says
 
 from regard.core.errors import UserError
-from regard.core.json_records import record_table
 from regard.studies import compare as compare_module
 from regard.studies.compare import compare
 from regard.studies.engines.local import JobResult
@@ -22,7 +18,6 @@ from regard.studies.outcome import read_outcome
 from regard.studies.plan import PlannedVariant
 from regard.studies.study import LoadedStudy
 
-DOCUMENTS = 40
 RECIPE = {
     "name": "base",
     "data": {"corpus": "python-docs"},
@@ -31,56 +26,12 @@ RECIPE = {
 }
 
 
-@cache
-def results_text():
-    table = results_table(model=118.4, kneser_ney=104.1, unigram=412.0)
-    return json.dumps(table | {"audit": record_table(CLEAN)})
-
-
-class Trainings:
-    """Instead of trainings: run folders whose losses are drawn, and which were trained."""
-
-    def __init__(self):
-        self.better_by = {}
-        "Nats per document by which a variant is better, or a function of the seed."
-        self.fails = set()
-        "(variant, seed)"
-        self.trained = []
-
-    def train(self, pool, jobs):
-        return [self.run(job) for job in jobs]
-
-    def run(self, job):
-        if (job.folder / "results.json").exists():
-            return JobResult(job)
-        self.trained.append((job.variant, job.seed))
-        if (job.variant, job.seed) in self.fails:
-            return JobResult(job, "out of memory")
-        (job.folder / "items").mkdir(parents=True)
-        (job.folder / "results.json").write_text(results_text())
-        (job.folder / "recipe.toml").write_text("")
-        better = self.better_by.get(job.variant, 0.0)
-        better = better(job.seed) if callable(better) else better
-        nats = np.random.default_rng(9).normal(80, 10, DOCUMENTS)
-        noise = np.random.default_rng([job.seed, len(job.variant)]).normal(-better, 0.3)
-        for split in ("train", "dev", "test"):
-            rows = [
-                {"item": n, "nats": value + noise, "tokens": 20, "bytes": 90}
-                for n, value in enumerate(nats)
-            ]
-            (job.folder / "items" / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-        return JobResult(job)
-
-    def seeds(self, variant):
-        return [seed for name, seed in self.trained if name == variant]
-
-
 @pytest.fixture
 def trainings(monkeypatch, tmp_path):
     """Trainings, and nothing else of a study that takes time."""
-    fake = Trainings()
+    fake = DrawnTrainings()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(compare_module._Pool, "train", lambda pool, jobs: fake.train(pool, jobs))
+    monkeypatch.setattr(compare_module._Pool, "train", lambda _, jobs: fake.train(jobs))
     monkeypatch.setattr(compare_module, "plan", planned_without_budgets)
     return fake
 

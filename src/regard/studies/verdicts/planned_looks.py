@@ -28,6 +28,7 @@ from regard.evaluation.formatting import join_words
 from regard.evaluation.statistics.baseline_verdict import too_few_items
 from regard.evaluation.statistics.sequential import Boundary, LookPlan, LookTaken
 from regard.evaluation.statistics.significance import ALPHA
+from regard.evaluation.statistics.verdict import NOT_DISTINGUISHABLE, NOT_YET
 
 if TYPE_CHECKING:
     from regard.studies.outcome import Outcome, VerdictOutcome
@@ -156,6 +157,11 @@ class PlannedLooks:
         stopped = self._why_stopped(judged)
         outcome.plan = replace(self.record, taken=self.index + 1, stopped=stopped)
         outcome.remarks.append(outcome.plan.sentence)
+        if stopped:  # what is not distinguishable yet will not be
+            outcome.verdicts = [
+                replace(one, sentence=NOT_DISTINGUISHABLE) if one.sentence == NOT_YET else one
+                for one in outcome.verdicts
+            ]
         self.index += not stopped
         return not stopped
 
