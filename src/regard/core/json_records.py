@@ -39,13 +39,24 @@ def record_text(record: Any, *, schema: int) -> str:
 
 def record_table(record: Any) -> dict[str, Any]:
     """A record as plain values for JSON."""
-    table: dict[str, Any] = TypeAdapter(type(record)).dump_python(record)
+    table: dict[str, Any] = _adapter(type(record)).dump_python(record)
     return table
 
 
 def restore_record(kind: type[AnyRecord], table: Mapping[str, Any]) -> AnyRecord:
     """The inverse of `record_table`; wrong values raise a `ValidationError`."""
-    return TypeAdapter(kind).validate_python(table)
+    restored: AnyRecord = _adapter(kind).validate_python(table)
+    return restored
+
+
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
+"Building one takes longer than reading most records."
 
 
 def read_record(

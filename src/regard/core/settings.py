@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
@@ -66,7 +66,7 @@ def read_settings(
             values[name] = _read_part(
                 choice, values[name], default=default, key=inner, locate=locate
             )
-        elif (section := _section(field)) is not None:
+        elif (section := _section(field, values[name])) is not None:
             values[name] = _read_section(section, values[name], key=inner, locate=locate)
     try:
         return cls.model_validate(values)
@@ -130,11 +130,14 @@ def all_settings(cls: type[Settings], key: str = "") -> Iterator[Setting]:
             yield from all_settings(section, dotted)
 
 
-def _section(field: FieldInfo) -> type[Settings] | None:
-    """The settings class of a field that is a nested table."""
+def _section(field: FieldInfo, value: Any = None) -> type[Settings] | None:
+    """The settings class of a field that is a nested table, or may be one and is given one."""
     inner = field.annotation
-    if catalog_field(field) is None and isinstance(inner, type) and issubclass(inner, Settings):
-        return inner
+    # `tuple[int, ...] | SeedPlan`: a list, or a table.
+    kinds = get_args(inner) if isinstance(value, Mapping) else (inner,)
+    for kind in (inner, *kinds):
+        if catalog_field(field) is None and isinstance(kind, type) and issubclass(kind, Settings):
+            return kind
     return None
 
 
@@ -204,7 +207,8 @@ def _explain(
 ) -> UserError:
     """The first validation error as one sentence."""
     error = problem.errors()[0]
-    path = [str(step) for step in error["loc"]]
+    # Of a field with several types, pydantic also names the type: `tuple[int, ...]`.
+    path = [str(step) for step in error["loc"] if "[" not in str(step)]
     dotted = _join(key, ".".join(path))
     where = locate(dotted)
     if error["type"] == "extra_forbidden":

@@ -4,7 +4,8 @@
                  outcome.json   inspections/   report.html   report.md   tables.tex   charts/
 
 Finished runs are kept: the same command resumes an interrupted study, and a study with additional
-seeds trains only those.
+seeds trains only those. With planned looks (`verdicts/planned_looks.py`) it trains and judges look
+by look.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,6 @@ from regard.studies.completed_runs import read_completed_run
 from regard.studies.engines.local import Job, JobResult, run_jobs
 from regard.studies.initial_models import initial_model_remarks, prepare_initial_models
 from regard.studies.inspections import store_inspections
-from regard.studies.looks import UNREADABLE, add_look
 from regard.studies.outcome import (
     Outcome,
     TrialOutcome,
@@ -45,8 +46,12 @@ from regard.studies.plan import PlannedVariant, plan
 from regard.studies.probes import score_probes
 from regard.studies.study import LoadedStudy, Study
 from regard.studies.sweep import combinations
+from regard.studies.verdicts.looks import UNREADABLE, add_look
+from regard.studies.verdicts.planned_looks import PlannedLooks, check_plan_kept
 
 NOT_SELECTED = "not selected by --only"
+CHANGEABLE = ("seeds", "question", "probes")
+"Of a study that has runs. A plan of looks is seeds too, and may only become a list."
 
 
 def compare(
@@ -66,8 +71,44 @@ def compare(
     _open(home, loaded)
     files = tuple(map(Path, user_files))
     pool = _Pool(home, jobs or os.cpu_count() or 1, tuple(only), files, observer.on_job)
+    command = _command(path, out, loaded.study, files)
+    outcome = _compare(loaded, pool, command=command, observer=observer)
+    score_probes(outcome, loaded.study.probes, home=home)
+    store_inspections(outcome, loaded.study.probes, home=home)
+    return write_outcome(home, outcome)
+
+
+def _compare(loaded: LoadedStudy, pool: _Pool, *, command: str, observer: Observer) -> Outcome:
+    """Train and judge all seeds, or look by look until the study knows."""
+    looks = PlannedLooks.of(loaded)
+    if looks is None:
+        outcome = _train_and_judge(loaded, pool, None, command=command, observer=observer)
+        keep_looks(outcome, pool.home)
+        return outcome
+    while True:
+        outcome = _train_and_judge(
+            looks.at_this_look(loaded), pool, looks, command=command, observer=observer
+        )
+        goes_on = looks.take(outcome)
+        keep_looks(outcome, pool.home)
+        if not goes_on:
+            return outcome
+        if _looks_stored(pool.home) < looks.index:  # else a later one is in the file
+            write_outcome(pool.home, outcome)
+
+
+def _train_and_judge(
+    loaded: LoadedStudy,
+    pool: _Pool,
+    looks: PlannedLooks | None,
+    *,
+    command: str,
+    observer: Observer,
+) -> Outcome:
+    """Every variant with the seeds of `loaded`: those of one look, if looks are planned."""
+    home = pool.home
     initial_models = prepare_initial_models(loaded, home=home, run_jobs=pool.train)
-    planned = plan(home, loaded, initial_models, observer=observer)
+    planned = plan(home, loaded, initial_models, looks=looks, observer=observer)
     variants = [
         VariantOutcome(variant.name, dict(variant.changes), operations=planned[n].operations)
         for n, variant in enumerate(loaded.variants)
@@ -80,18 +121,14 @@ def compare(
     }
     trainings = [
         one.job(home, seed, tuned=variant.chosen)
-        for seed in loaded.study.seeds  # seed by seed: an interrupted study has complete pairs
+        for seed in loaded.study.all_seeds  # seed by seed: an interrupted study has complete pairs
         for one, variant in zip(planned, variants, strict=True)
     ]
     results = pool.run([job for job in trainings if job.variant not in untuned])
     results += [JobResult(job, untuned[job.variant]) for job in trainings if job.variant in untuned]
-    command = _command(path, out, loaded.study.seeds, files)
-    outcome = collect_outcome(loaded, results, variants, home=home, command=command)
+    outcome = collect_outcome(loaded, results, variants, home=home, command=command, looks=looks)
     outcome.remarks += initial_model_remarks(initial_models, loaded)
-    keep_looks(outcome, home)
-    score_probes(outcome, loaded.study.probes, home=home)
-    store_inspections(outcome, loaded.study.probes, home=home)
-    return write_outcome(home, outcome)
+    return outcome
 
 
 @dataclass(frozen=True)
@@ -101,6 +138,8 @@ class _Pool:
     only: tuple[str, ...]
     user_files: tuple[Path, ...]
     on_job: OnJob
+    finished: dict[Path, JobResult] = field(default_factory=dict)
+    "By folder: a later look asks for them again."
 
     def run(self, jobs: Sequence[Job]) -> list[JobResult]:
         """Run the selected jobs; finished runs of variants that are not selected count too."""
@@ -113,13 +152,16 @@ class _Pool:
         return [results.get(job.folder, JobResult(job, NOT_SELECTED)) for job in jobs]
 
     def train(self, jobs: Sequence[Job]) -> list[JobResult]:
-        return run_jobs(
-            jobs,
+        results = run_jobs(
+            [job for job in jobs if job.folder not in self.finished],
             max_parallel=self.max_parallel,
             recipes=self.home / "recipes",
             user_files=self.user_files,
             on_job=self.on_job,
         )
+        by_folder = self.finished | {result.job.folder: result for result in results}
+        self.finished.update({result.job.folder: result for result in results if not result.reason})
+        return [by_folder[job.folder] for job in jobs]
 
 
 def _check_only(loaded: LoadedStudy, only: Sequence[str]) -> None:
@@ -140,11 +182,14 @@ def _open(home: Path, loaded: LoadedStudy) -> None:
         )
     if file.is_file():
         read = read_toml(file, topic="study")
-        before = flatten(to_table(read_settings(Study, read.table, locate=read.locate)))
-        now = flatten(table)
+        stored = read_settings(Study, read.table, locate=read.locate)
+        before, now = flatten(to_table(stored)), flatten(table)
         differ = [key for key in sorted(before.keys() | now) if before.get(key) != now.get(key)]
-        changed = [key for key in differ if key not in ("seeds", "question", "probes")]
-        if changed and any(home.glob("*/**/seed-*/")):
+        changed = [key for key in differ if key.partition(".")[0] not in CHANGEABLE]
+        has_runs = any(home.glob("*/**/seed-*/"))
+        if has_runs:
+            check_plan_kept(stored.plan, loaded.study.plan, home=home)
+        if changed and has_runs:
             raise UserError(
                 f"{home} belongs to another study ({', '.join(changed[:3])} differ)",
                 topic="study",
@@ -166,7 +211,7 @@ def _tune(
     the same values."""
     study = loaded.study
     candidates = combinations(study.tune)
-    seed = study.seeds[0]
+    seed = study.all_seeds[0]
     jobs = [one.job(pool.home, seed, tuned=values) for one in planned for values in candidates]
     results = iter(pool.run(jobs))
     score_name = study.decides.partition(".")[2]
@@ -200,10 +245,20 @@ def _trial(values: Mapping[str, Any], result: JobResult, score_key: str) -> Tria
     return TrialOutcome(values, value, reason)
 
 
+def _looks_stored(home: Path) -> int:
+    """How many looks of the plan the stored outcome has taken."""
+    with suppress(UserError):
+        stored = read_outcome(home).plan
+        return stored.taken if stored is not None else 0
+    return 0
+
+
 def _command(
-    path: str | Path, out: str | Path | None, seeds: Sequence[int], user_files: Sequence[Path]
+    path: str | Path, out: str | Path | None, study: Study, user_files: Sequence[Path]
 ) -> str:
     """The command line that reproduces the study."""
-    words = ["regard", "compare", str(path), "--seeds", ",".join(map(str, seeds))]
+    words = ["regard", "compare", str(path)]
+    if study.plan is None:
+        words += ["--seeds", ",".join(map(str, study.all_seeds))]
     words += ["--out", str(out)] if out is not None else []
     return shlex.join([*words, *(word for file in user_files for word in ("--with", str(file)))])

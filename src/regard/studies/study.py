@@ -2,7 +2,7 @@
 
     base = "mini-gpt.toml"            question = "Does additive attention predict better?"
     decides = "dev.perplexity"        seeds = [0, 1, 2, 3, 4]
-    tune = { "train.lr" = [5e-4, 1e-3] }
+    tune = { "train.lr" = [5e-4, 1e-3] }                    or { plan = [3, 5, 8, 12] }
 
     [variants.dot]
     [variants.additive]
@@ -29,6 +29,7 @@ from regard.core.toml import TomlTable, flatten, read_toml
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.runs.recipe import Recipe
 from regard.studies.sweep import RandomSweep, combinations, sweep_variants
+from regard.studies.verdicts.planned_looks import SeedPlan
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 FOLDER = r"[A-Za-z0-9][A-Za-z0-9._=,+-]*"
@@ -55,8 +56,9 @@ class Study(Settings):
     dev (dev.perplexity for language models, the task's main metric otherwise)."""
     reference: str = ""
     "The variant that the others are compared with; default: the first."
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    "Every variant is trained once with each seed."
+    seeds: tuple[int, ...] | SeedPlan = (0, 1, 2, 3, 4)
+    """Every variant is trained once with each seed. Or { plan = [3, 5, 8, 12] }: looks at that many
+    seeds, and the study stops at the first that decides."""
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Dotted changes of the base, by variant; recipe = … replaces the base, against = … compares
     with another variant than the reference (with itself: no comparison)."""
@@ -77,6 +79,16 @@ class Study(Settings):
     "Relative difference in parameters, or in a budget other than steps, that counts as equal."
     probes: tuple[str, ...] = ()
     "Sentences whose loss and attention are reported for each variant."
+
+    @property
+    def plan(self) -> SeedPlan | None:
+        """The planned looks; None where the seeds are a list."""
+        return self.seeds if isinstance(self.seeds, SeedPlan) else None
+
+    @property
+    def all_seeds(self) -> tuple[int, ...]:
+        """Every seed that may be trained."""
+        return tuple(range(self.seeds.plan[-1])) if isinstance(self.seeds, SeedPlan) else self.seeds
 
 
 @dataclass(frozen=True)
@@ -119,6 +131,14 @@ class LoadedStudy:
         read.table.setdefault("name", file.stem)
         study = read_settings(Study, read.table, locate=read.locate)
         if seeds:
+            if study.plan is not None:
+                raise UserError(
+                    f"seeds = {list(seeds)} are given, and the study plans its looks at "
+                    f"{list(study.plan.plan)} seeds",
+                    topic="study",
+                    where=read.locate("seeds.plan"),
+                    hint="Leave them out: the study stops when it knows.",
+                )
             study = study.model_copy(update={"seeds": seeds})
         changes_by_name = _changes_by_name(study)
         _check(study, list(changes_by_name), read)
@@ -181,9 +201,12 @@ def score_names(recipe: Recipe) -> tuple[str, ...]:
 
 def _check(study: Study, names: Sequence[str], read: TomlTable) -> None:
     where = read.locate
-    if not study.seeds or len(set(study.seeds)) < len(study.seeds) or min(study.seeds) < 0:
+    if study.plan is not None:
+        study.plan.check(where=where("seeds.plan"))
+    seeds = study.all_seeds
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise UserError(
-            f"seeds = {list(study.seeds)}: give one or more different seeds, none below 0",
+            f"seeds = {list(seeds)}: give one or more different seeds, none below 0",
             topic="study",
             where=where("seeds"),
         )
