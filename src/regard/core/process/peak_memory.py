@@ -6,8 +6,8 @@ import ctypes
 import sys
 from pathlib import Path
 
-RESET_PEAK = "5"
-"Written to clear_refs, it sets the peak to the present size (Linux: proc_pid_clear_refs)."
+CLEAR_REFS = Path("/proc/self/clear_refs")
+"Of Linux; a 5 written to it sets the peak to the present size."
 
 _peak_before = 0
 "Where the system cannot reset it: the peak of what ran before in this process."
@@ -17,7 +17,7 @@ def reset_peak_memory() -> None:
     """Count the peak from here."""
     global _peak_before
     try:
-        Path("/proc/self/clear_refs").write_text(RESET_PEAK, encoding="ascii")
+        CLEAR_REFS.write_text("5", encoding="ascii")
         _peak_before = 0
     except OSError:  # not Linux, or not allowed
         _peak_before = _system_peak() or 0

@@ -56,7 +56,6 @@ def _facts() -> Iterator[tuple[str, Any]]:
     yield "locale", locale.setlocale(locale.LC_ALL)
     signals = [signal.SIGINT, signal.SIGTERM]
     yield "signal handlers", [signal.getsignal(number) for number in signals]
-    yield "warnings", list(warnings.filters)
     root = logging.getLogger()
     yield "logging", (root.level, list(root.handlers), root.manager.disable)
     yield "threads", len([one for one in threading.enumerate() if one.is_alive()])
