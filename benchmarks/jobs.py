@@ -24,7 +24,8 @@ from pathlib import Path
 from statistics import median
 
 from regard.runs.recipe import Recipe
-from regard.studies.engines.local import Job, run_jobs
+from regard.studies.engines.job import Job
+from regard.studies.engines.local import LocalEngine
 from regard.studies.study import LoadedStudy
 
 HERE = Path(__file__).parent
@@ -79,14 +80,15 @@ def with_seed_and_steps(recipe: Recipe, *, seed: int, steps: int) -> Recipe:
 def train(
     folder: Path, recipes: dict[tuple[str, int], Recipe], *, processes: int, threads: int
 ) -> float:
-    """Seconds until all runs are finished, with their reports."""
+    """Seconds until all runs are finished."""
     (folder / "recipes").mkdir(parents=True)
     jobs = [
         Job(name, seed, with_threads(recipe, threads), folder / name / f"seed-{seed}")
         for (name, seed), recipe in recipes.items()
     ]
     began = time.perf_counter()
-    results = run_jobs(jobs, max_parallel=processes, recipes=folder / "recipes")
+    with LocalEngine(slots=processes, recipes=folder / "recipes") as engine:
+        results = engine.run_jobs(jobs)
     seconds = time.perf_counter() - began
     failed: Sequence[str] = [f"{one.job.title}: {one.reason}" for one in results if one.reason]
     if failed:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
-from types import SimpleNamespace
-from typing import IO
 
 import pytest
 
@@ -13,29 +10,39 @@ from regard import api
 from regard.core.errors import UserError
 from regard.reports import study_report
 from regard.runs.recipe import Recipe
+from regard.studies.engines.job import Job
 
 
-class InProcessTraining:
-    """Replaces Popen: trains in this process, which saves importing torch."""
+class InProcessWorker:
+    """Replaces a worker process: trains in this process, which saves importing torch."""
 
-    def __init__(self, command: list[str], *, stdout: IO[bytes], **_: object) -> None:
-        self.returncode = 0
-        recipe, folder = command[command.index("train") + 1], command[command.index("--out") + 1]
+    is_alive = True
+
+    def __init__(self, log: Path, **_: object) -> None:
+        self.log = log
+        self.is_free = True
+
+    def train(self, job: Job, *, recipe: Path, log: Path, **_: object) -> None:
+        self.is_free, self.exit_code = False, 0
         try:
-            api.train(Recipe.load(recipe), out=Path(folder), resume=True)
+            api.train(Recipe.load(recipe), out=job.folder, resume=True)
         except UserError as error:
-            stdout.write(f"{error}\n".encode())
-            stdout.flush()
-            self.returncode = 2
+            log.write_text(f"{error}\n", encoding="utf-8")
+            self.exit_code = 2
 
     def poll(self) -> int:
-        return self.returncode
+        self.is_free = True
+        return self.exit_code
+
+    def close(self) -> None:
+        """There is no process."""
+
+    request_stop = wait = close
 
 
 @pytest.fixture
 def in_process_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
     no_charts = dict.fromkeys(study_report.CHARTS, lambda *_, **__: None)
     monkeypatch.setattr(study_report, "CHARTS", no_charts)
-    fake_subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": InProcessTraining})
-    monkeypatch.setattr("regard.studies.engines.local.subprocess", fake_subprocess)
+    monkeypatch.setattr("regard.studies.engines.local.WorkerProcess", InProcessWorker)
     monkeypatch.setattr("regard.studies.engines.local.POLL_SECONDS", 0.0)

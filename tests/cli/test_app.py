@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli import app
+from regard.cli import app, exit_codes
 
 HEAVY = ("torch", "numpy", "pyarrow", "tokenizers", "rich.progress", "regard.core.settings")
 
@@ -73,7 +73,7 @@ def test_bug_is_one_sentence_and_a_traceback_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("REGARD_TRACEBACK", raising=False)
-    monkeypatch.setattr(app.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(exit_codes.tempfile, "tempdir", str(tmp_path))
     assert exit_code(ZeroDivisionError("by zero"), monkeypatch) == 70
     error = capsys.readouterr().err.strip()
     match = re.fullmatch(
@@ -89,7 +89,7 @@ def test_traceback_is_printed_with_environment_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("REGARD_TRACEBACK", "1")
-    monkeypatch.setattr(app.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(exit_codes.tempfile, "tempdir", str(tmp_path))
     assert exit_code(ZeroDivisionError("by zero"), monkeypatch) == 70
     assert capsys.readouterr().err.startswith("Traceback")
     assert not list(tmp_path.iterdir())
@@ -99,7 +99,7 @@ def test_traceback_is_printed_if_no_file_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("REGARD_TRACEBACK", raising=False)
-    monkeypatch.setattr(app.tempfile, "tempdir", str(tmp_path / "gone"))
+    monkeypatch.setattr(exit_codes.tempfile, "tempdir", str(tmp_path / "gone"))
     assert exit_code(ZeroDivisionError("by zero"), monkeypatch) == 70
     error = capsys.readouterr().err
     assert error.startswith("Traceback")
@@ -143,7 +143,7 @@ def test_out_of_memory_gives_exit_code_2(
 def test_unexpected_missing_file_is_a_bug(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(app.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(exit_codes.tempfile, "tempdir", str(tmp_path))
     assert exit_code(FileNotFoundError(errno.ENOENT, "no such file", "x"), monkeypatch) == 70
     assert "bug in regard" in capsys.readouterr().err
 

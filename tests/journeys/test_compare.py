@@ -15,6 +15,7 @@ from tests.in_process_trainings import in_process_trainings as in_process_traini
 from tests.journeys.workspace import Workspace, file_digests
 
 from regard.core.seal import break_seal
+from regard.runs.lock import is_locked
 
 SHORT = {"train__max_steps": 12, "train__evaluate_every": 6, "train__checkpoint_every": 0}
 INHERITED = {"model": None, "tokenizer": None}
@@ -169,6 +170,28 @@ def test_interrupted_study_resumes_its_trainings(workspace: Workspace) -> None:
     assert [event["step"] for event in events if event["event"] == "resume"]
     assert read_outcome(workspace)["missing"] == []
     assert (workspace.folder / "runs/study/charts/loss-by-step.png").is_file()
+
+
+@pytest.mark.long
+def test_training_of_a_killed_study_is_finished_and_its_worker_ends(workspace: Workspace) -> None:
+    workspace.recipe(train__max_steps=200, train__checkpoint_every=0, train__evaluate_every=0)
+    study = {"base": "tiny.toml", "seeds": [0, 1], "variants": {"a": {}}}
+    workspace.write("study.toml", tomli_w.dumps(study))
+    home = workspace.folder / "runs/study"
+    with workspace.spawn("compare", "study.toml", "--jobs", "1") as process:
+        while not (home / "a/seed-0/events.jsonl").exists():
+            assert process.poll() is None, "the study ended before its training began"
+            time.sleep(0.05)
+        process.kill()
+    deadline = time.monotonic() + 300
+    while not (home / "a/seed-0/results.json").exists() or is_locked(home / "a/seed-0"):
+        assert time.monotonic() < deadline, "its training was not finished"
+        time.sleep(0.05)
+    finished = file_digests(home / "a/seed-0")
+    workspace.run("compare", "study.toml")
+    assert read_outcome(workspace)["missing"] == []
+    assert read_outcome(workspace)["efficiency"]["trainings"] == 1, "only the other seed was left"
+    assert file_digests(home / "a/seed-0") == finished
 
 
 @pytest.mark.usefixtures("in_process_trainings")

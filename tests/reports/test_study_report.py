@@ -23,7 +23,8 @@ from regard.reports.charts import study_charts
 from regard.reports.charts.theme import LIGHT
 from regard.reports.evidence import read_evidence
 from regard.reports.study_report import write_comparison_report
-from regard.reports.study_text import study_size, verdict_sentence
+from regard.reports.study_text import audited_seeds, study_size, verdict_sentence
+from regard.studies.engines.efficiency import Efficiency
 from regard.studies.outcome import (
     Outcome,
     RunOutcome,
@@ -291,3 +292,32 @@ def test_terminal_output_starts_with_invalid_variants(tmp_path, capsys):
     assert says(row, "118.4 [113.9, 123.2]", "120.8", "110.1", "41.2 s", "9,950", "clean")
     assert "(61.00 [56.50, 65.80])" in printed
     assert str(tmp_path / "report.html") in printed.replace("\n", "")
+
+
+def test_efficiency_is_in_terminal_page_fragment_and_markdown(tmp_path, capsys, without_charts):
+    efficiency = Efficiency(slots=2, trainings=10, training_seconds=97.5, wall_seconds=75.0)
+    assert efficiency.rate == 0.65
+    outcome = outcome_with("dot", "additive", efficiency=efficiency)
+    page = page_of(tmp_path, outcome)
+    again = read_outcome(tmp_path)
+    print_outcome(again, tmp_path / "report.html")
+    texts = (page.words, (tmp_path / "report.md").read_text(), capsys.readouterr().out)
+    for text in (*texts, again._repr_html_()):
+        assert says(text.lower(), "efficiency 0.65", "10 trainings", "2 slots", "1 min 15 s")
+
+
+def test_report_says_how_each_seed_was_audited(tmp_path, without_charts):
+    outcome = outcome_with("dot", "additive")
+    write_runs(tmp_path, outcome)
+    for seed in range(1, 5):
+        file = tmp_path / "dot" / f"seed-{seed}" / "results.json"
+        table = json.loads(file.read_text())
+        table["audit"]["audited"] = "2026-11-19T00:00:00"
+        file.write_text(json.dumps(table))
+    evidence = read_evidence(tmp_path, read_outcome(tmp_path))
+    dot, additive = (audited_seeds(evidence, one) for one in evidence.variants)
+    assert dot.startswith("seed 0 in full; seeds 1, 2, 3 and 4 by gradients")
+    assert additive == "seeds 0, 1, 2, 3 and 4 in full"
+    page = Page(write_comparison_report(tmp_path, read_outcome(tmp_path)).read_text())
+    assert dot in page.words
+    assert additive in page.words

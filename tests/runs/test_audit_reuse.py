@@ -20,6 +20,7 @@ from regard.core.errors import UserError
 from regard.runs import training_audit
 from regard.runs.audit_cache import audit_key, audit_reuse, source_digest
 from regard.runs.audit_cache.audit_reuse import audit_or_reuse
+from regard.runs.audit_cache.self_contained import is_self_contained, leaves_nothing_behind
 from regard.runs.experiment import Experiment, build_experiment
 from regard.runs.observer import SILENT
 from regard.runs.recipe import Recipe
@@ -320,8 +321,6 @@ def test_an_own_file_that_changed_is_audited(
 def test_an_own_file_that_asks_outside_is_always_audited(
     build: Build, audits: list[Experiment], tmp_path: Path, line: str
 ) -> None:
-    from regard.runs.audit_cache.self_contained import is_self_contained
-
     assert is_self_contained(KIND.encode())
     assert not is_self_contained(f"{line}\n{KIND}".encode())
 
@@ -410,3 +409,21 @@ def test_a_leak_is_not_kept(build: Build, tmp_path: Path) -> None:
     with mock.patch.object(audit_reuse, "audit_before_training", return_value=record):
         audit_or_reuse(build())
     assert not (tmp_path / "cache" / "audits").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "leaves_nothing"),
+    [
+        ("calls = []", True),
+        ("torch.nn.functional.softmax = None", False),
+        ("functional = torch.nn.functional\nfunctional.softmax = None", False),
+        ("torch.nn.Module.__init__.__kwdefaults__[0] = None", False),
+        ("setattr(torch.nn, 'Linear', None)", False),
+        ("del torch.nn.Linear", False),
+        ("import os", False),
+    ],
+)
+def test_a_file_that_changes_what_it_imports_leaves_something_behind(
+    line: str, leaves_nothing: bool
+) -> None:
+    assert leaves_nothing_behind(f"import torch\n{line}\n{KIND}".encode()) is leaves_nothing

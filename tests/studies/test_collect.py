@@ -14,7 +14,7 @@ from regard.core.json_records import record_table
 from regard.core.seal import SEAL
 from regard.evaluation.statistics.divergence import DivergenceCount
 from regard.studies.collect import collect_outcome
-from regard.studies.engines.local import Job, JobResult
+from regard.studies.engines.job import Job, JobResult
 from regard.studies.outcome import VariantOutcome
 
 SEEDS = (0, 1, 2)

@@ -10,7 +10,7 @@ import pytest
 
 from regard.runs.archive.read_run import read_run
 from regard.runs.recipe import Recipe
-from regard.studies.engines.local import Job, _progress
+from regard.studies.engines.job import Job
 from regard.training.events import (
     CheckpointEvent,
     EvaluationEvent,
@@ -95,7 +95,7 @@ def test_one_flipped_bit_costs_at_most_one_event(tmp_path):
         damaged[position] ^= 1 << generator.randrange(8)
         file.write_bytes(damaged)
         read_run(tmp_path)
-        _progress(job)
+        job.progress()
         EventLog(file, after_step=4).close()
         # A resume drops the finish, and a damaged newline joins two lines.
         assert len(lines(file)) >= len(EVENTS) - 3

@@ -115,6 +115,7 @@ def comparison_html(evidence: Evidence, attention: Sequence[ProbeAttention]) -> 
             attention=_group_by_text(attention),
             settings=differing_settings(outcome),
             cost=_study_cost(outcome),
+            first_run=_first_run(evidence),
         )
     )
 
@@ -145,6 +146,12 @@ def _study_cost(outcome: Outcome) -> dict[str, str]:
         "total training time": formatting.duration(study_text.nan_to_none(seconds)),
         "tuning trials": formatting.count(sum(len(one.trials) for one, _ in used) or None),
     }
+
+
+def _first_run(evidence: Evidence) -> str:
+    """The folder of one of the study's runs."""
+    folders = (run.folder for one in evidence.variants for run in one.runs if not run.reason)
+    return str(evidence.home / next(folders, "VARIANT/seed-0"))
 
 
 def with_tooltips(

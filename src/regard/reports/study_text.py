@@ -9,6 +9,7 @@ from regard.evaluation.formatting import (
     capitalise,
     count,
     difference,
+    join_words,
     metric_label,
     quantity,
     split_label,
@@ -123,6 +124,27 @@ def audit_label(variant: VariantOutcome) -> str:
     if not variant.is_ranked:
         return "COLLAPSED" if variant.collapsed else "DIVERGED"
     return variant.audit.verdict if variant.audit else "none"
+
+
+def audited_seeds(evidence: Evidence, variant: VariantOutcome) -> str:
+    """`seed 0 in full; seeds 1 and 2 at their own weights alone, …`: how each seed was audited."""
+    audits = {
+        seed: record.results.audit
+        for seed, record in evidence.records[variant.name].items()
+        if record.results is not None and record.results.audit is not None
+    }
+    ways = {
+        "in full": [seed for seed, audit in audits.items() if not audit.audited],
+        "by gradients and truncation at their own weights, the rest as of a run of the same "
+        "architecture that was audited in full": [
+            seed for seed, audit in audits.items() if audit.audited
+        ],
+    }
+    return "; ".join(f"{_seeds(seeds)} {way}" for way, seeds in ways.items() if seeds)
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"{'seed' if len(seeds) == 1 else 'seeds'} {join_words(map(str, seeds))}"
 
 
 def nan_to_none(value: float) -> float | None:

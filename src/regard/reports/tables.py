@@ -10,7 +10,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from regard.evaluation.formatting import count, duration, memory_size, number, with_interval
+from regard.evaluation.formatting import (
+    capitalise,
+    count,
+    duration,
+    memory_size,
+    number,
+    with_interval,
+)
 from regard.reports.evidence import Evidence, score_keys, shown_metrics
 from regard.reports.study_text import (
     audit_label,
@@ -180,6 +187,7 @@ def markdown(evidence: Evidence) -> str:
     lines += _markdown_list(f"Comparison with baselines, on {deciding_split}", comparisons)
     if outcome.is_trained:
         lines += ["## Cost", "", _markdown_table(cost_table(outcome.variants)), ""]
+        lines += [f"{capitalise(outcome.efficiency.sentence)}.", ""] if outcome.efficiency else []
     lines += ["## To reproduce", "", f"    {outcome.command}"]
     return "\n".join(lines) + "\n"
 

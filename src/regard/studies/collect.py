@@ -29,7 +29,7 @@ from regard.studies.divergence import (
     count_diverged,
     describe_divergences,
 )
-from regard.studies.engines.local import JobResult
+from regard.studies.engines.job import JobResult
 from regard.studies.equality import unequal_conditions
 from regard.studies.outcome import (
     Outcome,

@@ -10,8 +10,8 @@ by look.
 
 from __future__ import annotations
 
-import os
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,16 +23,19 @@ import tomli_w
 
 from regard.core.errors import UserError, did_you_mean
 from regard.core.files import write_text
+from regard.core.process.cpu import usable_cores
 from regard.core.settings import read_settings, to_table
 from regard.core.toml import flatten, read_toml
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.runs.finish import now
-from regard.runs.observer import SILENT, Observer, OnJob
+from regard.runs.observer import SILENT, Observer
 from regard.runs.results import MODEL
 from regard.runs.run import Run
 from regard.studies.collect import collect_outcome
 from regard.studies.completed_runs import read_completed_run
-from regard.studies.engines.local import Job, JobResult, run_jobs
+from regard.studies.engines.efficiency import Efficiency
+from regard.studies.engines.job import Job, JobResult
+from regard.studies.engines.local import LocalEngine
 from regard.studies.initial_models import initial_model_remarks, prepare_initial_models
 from regard.studies.inspections import store_inspections
 from regard.studies.outcome import (
@@ -65,17 +68,28 @@ def compare(
     observer: Observer = SILENT,
 ) -> Outcome:
     """Run a study file. `jobs` runs in parallel; 0: one per CPU core."""
+    began = time.perf_counter()
     loaded = LoadedStudy.load(path, seeds=tuple(seeds))
     _check_only(loaded, only)
     home = Path(out) if out is not None else Path("runs") / loaded.study.name
     _open(home, loaded)
     files = tuple(map(Path, user_files))
-    pool = _Pool(home, jobs or os.cpu_count() or 1, tuple(only), files, observer.on_job)
-    command = _command(path, out, loaded.study, files)
-    outcome = _compare(loaded, pool, command=command, observer=observer)
-    score_probes(outcome, loaded.study.probes, home=home)
-    store_inspections(outcome, loaded.study.probes, home=home)
-    return write_outcome(home, outcome)
+    engine = LocalEngine(
+        slots=jobs or usable_cores(),
+        recipes=home / "recipes",
+        user_files=files,
+        on_job=observer.on_job,
+    )
+    with engine:
+        if not (home / "plan.json").exists():  # else most may be finished
+            engine.start(len(loaded.variants) * len(loaded.study.all_seeds))
+        pool = _Pool(home, engine, tuple(only), began)
+        command = _command(path, out, loaded.study, files)
+        outcome = _compare(loaded, pool, command=command, observer=observer)
+        score_probes(outcome, loaded.study.probes, home=home)
+        store_inspections(outcome, loaded.study.probes, home=home)
+        outcome.efficiency = pool.efficiency()
+        return write_outcome(home, outcome)
 
 
 def _compare(loaded: LoadedStudy, pool: _Pool, *, command: str, observer: Observer) -> Outcome:
@@ -134,10 +148,9 @@ def _train_and_judge(
 @dataclass(frozen=True)
 class _Pool:
     home: Path
-    max_parallel: int
+    engine: LocalEngine
     only: tuple[str, ...]
-    user_files: tuple[Path, ...]
-    on_job: OnJob
+    began: float
     finished: dict[Path, JobResult] = field(default_factory=dict)
     "By folder: a later look asks for them again."
 
@@ -152,16 +165,20 @@ class _Pool:
         return [results.get(job.folder, JobResult(job, NOT_SELECTED)) for job in jobs]
 
     def train(self, jobs: Sequence[Job]) -> list[JobResult]:
-        results = run_jobs(
-            [job for job in jobs if job.folder not in self.finished],
-            max_parallel=self.max_parallel,
-            recipes=self.home / "recipes",
-            user_files=self.user_files,
-            on_job=self.on_job,
-        )
+        results = self.engine.run_jobs([job for job in jobs if job.folder not in self.finished])
         by_folder = self.finished | {result.job.folder: result for result in results}
         self.finished.update({result.job.folder: result for result in results if not result.reason})
         return [by_folder[job.folder] for job in jobs]
+
+    def efficiency(self) -> Efficiency | None:
+        """Of this call; if it trained nothing, of the last one that did."""
+        engine = self.engine
+        if engine.trainings:
+            seconds = time.perf_counter() - self.began
+            return Efficiency(engine.slots, engine.trainings, engine.training_seconds, seconds)
+        with suppress(UserError):
+            return read_outcome(self.home).efficiency
+        return None
 
 
 def _check_only(loaded: LoadedStudy, only: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import RunRecord
 from regard.runs.items import read_items
 from regard.runs.results import ResultsRecord
-from regard.studies.engines.local import JobResult
+from regard.studies.engines.job import JobResult
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from regard.evaluation.formatting import join_words
 from regard.runs.models.init_from import InitialModel, find_initial_model, inherit_settings
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
-from regard.studies.engines.local import Job, JobResult
+from regard.studies.engines.job import Job, JobResult
 from regard.studies.study import LoadedStudy
 
 RunJobs = Callable[[Sequence[Job]], list[JobResult]]

@@ -18,6 +18,7 @@ from regard.evaluation.metrics.metric import is_lower_better
 from regard.evaluation.statistics.divergence import DivergenceCount
 from regard.runs.health_record import HealthRecord
 from regard.runs.results import AuditRecord, ContaminationRecord, SampleRecord, ScoreRecord
+from regard.studies.engines.efficiency import Efficiency
 from regard.studies.seed_spread import SeedSpread
 from regard.studies.verdicts.looks import Look
 from regard.studies.verdicts.planned_looks import LooksRecord
@@ -221,6 +222,8 @@ class Outcome(HtmlDisplay):
     "What was judged; empty for a study, whose runs regard trained."
     lower_is_better: bool | None = None
     "Of a deciding score that is not regard's own; None: as its metric declares."
+    efficiency: Efficiency | None = None
+    "None where regard trained nothing."
     folder: Annotated[Path, Field(exclude=True)] = Path()
     "The study's folder; not stored in it."
 

@@ -24,7 +24,7 @@ from regard.runs.models.init_from import inherit_settings
 from regard.runs.observer import Observer
 from regard.runs.recipe import Recipe
 from regard.studies.budget import allocate_budgets
-from regard.studies.engines.local import Job
+from regard.studies.engines.job import Job
 from regard.studies.initial_models import InitialModels
 from regard.studies.study import LoadedStudy, Pretrain, Variant
 from regard.studies.sweep import format_changes

@@ -83,6 +83,9 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
     predicts = any(variant.health and variant.health.predictions for variant in outcome.variants)
     for name, flags in evidence.sample_flags.items():
         _say("ANSWERS" if predicts else "SAMPLES", f"{name}: {flags}", style="yellow")
+    if outcome.efficiency is not None:
+        console().print()
+        _say("", outcome.efficiency.sentence, style="dim")
     console().print(f"\n  report  {report}", markup=False, soft_wrap=True)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.console import AsJson, UserFiles, console, print_json, side_console
+
+if TYPE_CHECKING:
+    from regard.runs.run import Run
 
 RecipeFile = Annotated[Path, typer.Argument(metavar="RECIPE", help="Recipe (TOML) or run folder.")]
 Overrides = Annotated[
@@ -35,25 +39,15 @@ def train(
     from regard import api
     from regard.cli.training.results_table import print_results
     from regard.core.json_records import record_table
-    from regard.progress.training_display import training_display
-    from regard.runs.recipe import Recipe
-    from regard.training.interrupt import TrainingInterrupt, exit_code
 
-    api.load_parts(user_files or ())
-    loaded = Recipe.load(recipe, overrides=overrides or ())
-    folder = out or (recipe if recipe.is_dir() else Path("runs") / loaded.name)
-    try:
-        with training_display(side_console()) as observer:
-            run = api.train(
-                loaded, out=folder, resume=resume, audit_again=audit_again, observer=observer
-            )
-    except (TrainingInterrupt, KeyboardInterrupt) as stopped:
-        message = str(stopped) or "stopped"
-        files = "".join(f" --with {file}" for file in user_files or ())
-        resumed = f"regard train {folder} --resume{files}"
-        command = resumed if folder.is_dir() else "the same command"
-        print(f"\n{message}. Resume with: {command}", file=sys.stderr)
-        raise typer.Exit(exit_code(stopped)) from None
+    run = train_recipe(
+        recipe,
+        out=out,
+        resume=resume,
+        audit_again=audit_again,
+        overrides=overrides or (),
+        user_files=user_files or (),
+    )
     report, results = api.report(run.folder), run.results()
     if as_json:
         table = record_table(results) | {"run": str(run.folder), "report": str(report)}
@@ -61,3 +55,35 @@ def train(
         return
     print_results(results, title=str(run.folder))
     console().print(f"  report  {report}", markup=False)
+
+
+def train_recipe(
+    recipe: Path,
+    *,
+    out: Path | None,
+    resume: bool,
+    audit_again: bool = False,
+    overrides: Sequence[str] = (),
+    user_files: Sequence[Path] = (),
+) -> Run:
+    """Train it with progress on standard error; a signal that stops it is said there too."""
+    from regard import api
+    from regard.progress.training_display import training_display
+    from regard.runs.recipe import Recipe
+    from regard.training.interrupt import TrainingInterrupt, exit_code
+
+    api.load_parts(user_files)
+    loaded = Recipe.load(recipe, overrides=overrides)
+    folder = out or (recipe if recipe.is_dir() else Path("runs") / loaded.name)
+    try:
+        with training_display(side_console()) as observer:
+            return api.train(
+                loaded, out=folder, resume=resume, audit_again=audit_again, observer=observer
+            )
+    except (TrainingInterrupt, KeyboardInterrupt) as stopped:
+        message = str(stopped) or "stopped"
+        files = "".join(f" --with {file}" for file in user_files)
+        resumed = f"regard train {folder} --resume{files}"
+        command = resumed if folder.is_dir() else "the same command"
+        print(f"\n{message}. Resume with: {command}", file=sys.stderr)
+        raise typer.Exit(exit_code(stopped)) from None

@@ -43,12 +43,21 @@ def tune_malloc() -> bool:
     return bool(tuned)
 
 
+def release_freed_memory() -> None:
+    """Return to the system what was freed: another training in this process finds it as small as a
+    fresh one."""
+    libc = _glibc()
+    if libc is not None:
+        libc.malloc_trim(0)
+
+
 def _glibc() -> ctypes.CDLL | None:
     try:
         libc = ctypes.CDLL(None)
         libc.mallopt.argtypes = [ctypes.c_int, ctypes.c_int]
         libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
         libc.free.argtypes = [ctypes.c_void_p]
+        libc.malloc_trim.argtypes = [ctypes.c_size_t]
         libc.sbrk.argtypes, libc.sbrk.restype = [ctypes.c_ssize_t], ctypes.c_void_p
         libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     except (AttributeError, OSError, TypeError):  # another C library or system

@@ -25,6 +25,9 @@ OUTSIDE_ATTRIBUTES = {
 }
 "Of torch, numpy and regard: what reads files, loads code, or draws."
 
+CHANGES = {"setattr", "delattr"}
+"Changes what its argument names."
+
 
 def is_self_contained(source: bytes) -> bool:
     """Whether the file imports and names only what is the same everywhere."""
@@ -33,6 +36,38 @@ def is_self_contained(source: bytes) -> bool:
     except (SyntaxError, ValueError):
         return False
     return all(_is_the_same(node) for node in ast.walk(tree))
+
+
+def leaves_nothing_behind(source: bytes) -> bool:
+    """Whether the file, executed again in the same process, finds everything as the first time: it
+    is self-contained, and changes nothing of the packages it imports."""
+    if not is_self_contained(source):
+        return False
+    nodes = [*ast.walk(ast.parse(source))]
+    foreign = {alias.asname or alias.name for node in nodes for alias in _imports(node)}
+    for node in nodes:  # another name for something foreign
+        if isinstance(node, ast.Assign) and _root(node.value) in foreign:
+            foreign |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return not any(
+        (isinstance(node, ast.Name) and node.id in CHANGES)
+        or (
+            isinstance(node, ast.Attribute | ast.Subscript)
+            and not isinstance(node.ctx, ast.Load)
+            and _root(node) in foreign
+        )
+        for node in nodes
+    )
+
+
+def _imports(node: ast.AST) -> list[ast.alias]:
+    return node.names if isinstance(node, ast.Import | ast.ImportFrom) else []
+
+
+def _root(node: ast.AST) -> str:
+    """`torch` of `torch.nn.functional.softmax`; of anything but such a chain, nothing."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_the_same(node: ast.AST) -> bool:

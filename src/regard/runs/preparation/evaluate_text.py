@@ -17,7 +17,6 @@ from regard.data.corpus import SPLITS, Split
 from regard.data.token_cache import TokenCache
 from regard.data.token_cache_writer import NO_GROUP
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.evaluation.baselines.language_model import language_model_baselines
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.evaluation.metrics.perplexity import Losses, Perplexity
 from regard.evaluation.statistics.baseline_verdict import difference_verdict, too_few_items
@@ -27,6 +26,7 @@ from regard.objectives import OBJECTIVES, Vocabulary
 from regard.objectives.causal import Causal
 from regard.runs.items import item_fingerprints, loss_rows
 from regard.runs.observer import Observer
+from regard.runs.preparation.baselines import counted_baselines
 from regard.runs.preparation.item_overlap import ItemOverlap
 from regard.runs.preparation.overlap import NO_OVERLAP, DataOverlap
 from regard.runs.preparation.prepared import SplitResults
@@ -134,12 +134,10 @@ def evaluate_language_model(
             groups=groups[split],
         )
         is_scored[split] = losses.is_scored
-    for baseline in language_model_baselines(
-        iter(cache.split("train")),
+    for baseline in counted_baselines(
+        cache,
+        tokenizer,
         {split: chosen[split].documents for split in JUDGED_SPLITS},
-        vocabulary=tokenizer.size,
-        start=tokenizer.require("start"),
-        stop=tokenizer.require("stop"),
         is_scored={split: is_scored[split] for split in JUDGED_SPLITS},
         order=settings.ngram,
         on_progress=observer.progress("baselines"),

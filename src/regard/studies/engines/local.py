@@ -1,190 +1,171 @@
-"""Local engine: the trainings of a study in parallel, one single-threaded process each.
+"""Local engine: the trainings of a study in parallel, in worker processes of one thread each.
 
 Results of a single-threaded process do not depend on how many others run, and on few cores many
 small single-threaded trainings in parallel finish sooner than one after the other with all threads.
+A worker takes one training after another: it imports once, and counts baselines of the same data
+once. A worker that dies costs its training alone, and another takes its place.
+
 Finished runs are skipped, and so are those that diverged, as they would again. Interrupted ones
 resume from their last checkpoint, and a failed one does not stop the others. If the study's own
-process is killed, its trainings continue: each holds the lock of its run folder, and the resumed
-study waits for them instead of writing into the same folders.
+process is killed, the trainings that run are finished: each holds the lock of its run folder, and
+the resumed study waits for them instead of writing into the same folders.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from types import TracebackType
 
-from regard.core.files import write_text
 from regard.runs.lock import is_locked
 from regard.runs.observer import OnJob, ignore_job
-from regard.runs.recipe import Recipe
-from regard.runs.run import Run
-from regard.training.events import parse_events
+from regard.studies.engines.job import Job, JobResult, last_line
+from regard.studies.engines.worker_process import WorkerProcess
 
 POLL_SECONDS = 0.1
-TAIL_BYTES = 4096
-
-
-@dataclass(frozen=True)
-class Job:
-    """One training of a study."""
-
-    variant: str
-    seed: int
-    recipe: Recipe
-    folder: Path
-    trial: str = ""
-    "The tuned values, such as lr=0.001; empty without tuning."
-
-    @property
-    def title(self) -> str:
-        return f"{self.variant} · seed {self.seed}" + (f" · {self.trial}" if self.trial else "")
-
-
-@dataclass(frozen=True)
-class JobResult:
-    """The result of a job: finished, or the reason why not."""
-
-    job: Job
-    reason: str = ""
 
 
 @dataclass(frozen=True)
 class RunningJob:
     job: Job
-    process: subprocess.Popen[bytes]
-    log: IO[bytes]
+    worker: WorkerProcess
+    log: Path
+    seconds_before: float
+    "Of its training, before this call."
 
 
-def run_jobs(
-    jobs: Sequence[Job],
-    *,
-    max_parallel: int,
-    recipes: Path,
-    user_files: Sequence[Path] = (),
-    on_job: OnJob = ignore_job,
-) -> list[JobResult]:
-    """Run the jobs that have not ended; their recipes and logs go to the folder `recipes`."""
-    results = {job.folder: JobResult(job) for job in jobs if Run(job.folder).is_finished}
-    for result in results.values():
-        on_job("finished", result.job, "already finished")
-    for job in jobs:
-        if job.folder not in results and (reason := _divergence(job)):
-            results[job.folder] = JobResult(job, reason)
-            on_job("failed", job, reason)
-    waiting = [job for job in jobs if job.folder not in results]
-    running: list[RunningJob] = []
-    try:
+class LocalEngine:
+    """Trains jobs in at most `slots` workers; recipes and logs go to the folder `recipes`."""
+
+    def __init__(
+        self,
+        *,
+        slots: int,
+        recipes: Path,
+        user_files: Sequence[Path] = (),
+        on_job: OnJob = ignore_job,
+    ) -> None:
+        self.slots = slots
+        self.trainings = 0
+        self.training_seconds = 0.0
+        "Of the trainings so far, without those that were finished before."
+        self._recipes = recipes
+        self._user_files = user_files
+        self._on_job = on_job
+        self._workers: list[WorkerProcess] = []
+        self.workers_started = 0
+        self._wake = threading.Event()
+
+    def __enter__(self) -> LocalEngine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Workers end once their training has; after an error or Ctrl-C they save it and stop."""
+        for worker in self._workers:
+            worker.close() if problem is None else worker.request_stop()
+        for worker in self._workers:
+            worker.wait()
+            _remove_if_empty(worker.log)
+
+    def process_ids(self) -> list[int]:
+        """Of the workers that live."""
+        return [worker.process_id for worker in self._workers if worker.is_alive]
+
+    def start(self, jobs: int) -> None:
+        """Start workers for this many jobs: they import while the study is planned."""
+        for _ in range(min(jobs, self.slots) - len(self._workers)):
+            self._start_worker()
+
+    def run_jobs(self, jobs: Sequence[Job]) -> list[JobResult]:
+        """Run the jobs that have not ended."""
+        results = self._ended(jobs)
+        waiting = [job for job in jobs if job.folder not in results]
+        running: list[RunningJob] = []
         while waiting or running:
             for job in list(waiting):
-                if len(running) >= max_parallel:
+                if len(running) >= self.slots:
                     break
                 if is_locked(job.folder):
-                    on_job("running", job, "in another process")
+                    self._on_job("running", job, "in another process")
                     continue
                 waiting.remove(job)
-                if Run(job.folder).is_finished:  # by the other process, meanwhile
+                if job.is_finished:  # by the other process, meanwhile
                     results[job.folder] = JobResult(job)
-                    on_job("finished", job, "in another process")
+                    self._on_job("finished", job, "in another process")
                     continue
-                running.append(_start(job, recipes, user_files))
-                on_job("started", job, "")
-            time.sleep(POLL_SECONDS)
+                running.append(self._begin(job))
+                self._on_job("started", job, "")
+            self._wake.wait(POLL_SECONDS)
+            self._wake.clear()
             for one in list(running):
-                if one.process.poll() is None:
-                    on_job("running", one.job, _progress(one.job))
+                exit_code = one.worker.poll()
+                if exit_code is None:
+                    self._on_job("running", one.job, one.job.progress())
                     continue
                 running.remove(one)
-                one.log.close()
-                if one.process.returncode and is_locked(one.job.folder):
+                if exit_code and is_locked(one.job.folder):
                     waiting.append(one.job)  # another process locked it first
                     continue
-                result = JobResult(one.job, _failure(one))
+                result = _result(one, exit_code)
                 results[one.job.folder] = result
-                on_job("failed" if result.reason else "finished", one.job, result.reason)
-    except BaseException:  # Ctrl-C too: leave no orphaned trainings
-        _stop(running)
-        raise
-    return [results[job.folder] for job in jobs]
+                self.trainings += 1
+                self.training_seconds += result.seconds
+                self._on_job("failed" if result.reason else "finished", one.job, result.reason)
+        return [results[job.folder] for job in jobs]
+
+    def _ended(self, jobs: Sequence[Job]) -> dict[Path, JobResult]:
+        """Results of the jobs that were finished before, or diverged."""
+        results = {job.folder: JobResult(job) for job in jobs if job.is_finished}
+        for result in results.values():
+            self._on_job("finished", result.job, "already finished")
+        for job in jobs:
+            if job.folder not in results and (reason := job.divergence()):
+                results[job.folder] = JobResult(job, reason)
+                self._on_job("failed", job, reason)
+        return results
+
+    def _begin(self, job: Job) -> RunningJob:
+        recipe = job.write_recipe(self._recipes)
+        log = recipe.with_name(f"{job.file_name}.log")
+        log.write_bytes(b"")
+        worker = self._free_worker()
+        seconds_before = job.trained_seconds()
+        worker.train(job, recipe=recipe, log=log, user_files=self._user_files)
+        return RunningJob(job, worker, log, seconds_before)
+
+    def _free_worker(self) -> WorkerProcess:
+        return next((one for one in self._workers if one.is_free), None) or self._start_worker()
+
+    def _start_worker(self) -> WorkerProcess:
+        for ended in [one for one in self._workers if not one.is_alive]:
+            self._workers.remove(ended)
+            _remove_if_empty(ended.log)
+        log = self._recipes / f"worker-{self.workers_started}.log"
+        worker = WorkerProcess(log, wake=self._wake)
+        self.workers_started += 1
+        self._workers.append(worker)
+        return worker
 
 
-def _file_name(job: Job) -> str:
-    return "-".join((job.variant, f"seed{job.seed}", *([job.trial] if job.trial else [])))
+def _remove_if_empty(log: Path) -> None:
+    if log.is_file() and not log.stat().st_size:
+        log.unlink()
 
 
-def _start(job: Job, recipes: Path, user_files: Sequence[Path]) -> RunningJob:
-    recipe = recipes / f"{_file_name(job)}.toml"
-    write_text(recipe, job.recipe.to_toml())
-    command = [sys.executable, "-m", "regard", "train", str(recipe), "--out", str(job.folder)]
-    command += ["--resume", *(word for file in user_files for word in ("--with", str(file)))]
-    # One thread each, and waiting threads sleep: trainings share the cores. A new session: Ctrl-C
-    # reaches only the study, which then interrupts its jobs.
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-    log = (recipes / f"{_file_name(job)}.log").open("wb")
-    process = subprocess.Popen(
-        command,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        env=environment,
-        start_new_session=True,
-    )
-    return RunningJob(job, process, log)
-
-
-def _stop(running: Sequence[RunningJob]) -> None:
-    """Interrupt each job as Ctrl-C would: it saves a checkpoint and exits."""
-    for one in running:
-        if one.process.poll() is None:
-            if os.name == "posix":
-                one.process.send_signal(signal.SIGINT)
-            else:  # Windows cannot interrupt a single process
-                one.process.terminate()
-    for one in running:
-        try:
-            one.process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            one.process.kill()
-        one.log.close()
-
-
-def _failure(one: RunningJob) -> str:
-    """Why a job is not finished: the last line of its log, or its exit code; empty if it is."""
-    if one.process.returncode == 0 and Run(one.job.folder).is_finished:
-        return ""
-    if one.process.returncode < 0:
-        return f"killed by signal {-one.process.returncode}; run the study again to resume it"
-    tail = Path(one.log.name).read_bytes()[-TAIL_BYTES:].decode(errors="replace").strip()
-    return tail.rpartition("\n")[2].strip() or f"exit code {one.process.returncode}"
-
-
-def _divergence(job: Job) -> str:
-    """How the training of a job diverged, if that is how it ended."""
-    last = next(_last_events(job), {})
-    if last.get("event") != "divergence":
-        return ""
-    return f"{last.get('text')}; to train it again, delete {job.folder}"
-
-
-def _progress(job: Job) -> str:
-    """`step 120`, from the end of the run's events."""
-    steps = (event for event in _last_events(job) if event.get("event") == "step")
-    return next((f"step {event['step']}" for event in steps), "")
-
-
-def _last_events(job: Job) -> Iterator[dict[str, Any]]:
-    """Events of a run, the last first."""
-    try:
-        with Run(job.folder).events_file.open("rb") as events:
-            events.seek(0, os.SEEK_END)
-            events.seek(max(0, events.tell() - TAIL_BYTES))
-            lines = events.read().splitlines()
-    except OSError:
-        return iter(())
-    return parse_events(reversed(lines))
+def _result(one: RunningJob, exit_code: int) -> JobResult:
+    """Finished, or why not: the last line of its log, or its exit code."""
+    seconds = max(0.0, one.job.trained_seconds() - one.seconds_before)
+    if exit_code == 0 and one.job.is_finished:
+        return JobResult(one.job, seconds=seconds)
+    if exit_code < 0:
+        reason = f"killed by signal {-exit_code}; run the study again to resume it"
+    else:
+        reason = last_line(one.log) or last_line(one.worker.log) or f"exit code {exit_code}"
+    return JobResult(one.job, reason, seconds)
