@@ -15,7 +15,8 @@ from regard.core.process.garbage_collection import uncollected_imports
 
 with uncollected_imports():
     from regard.api.arguments import catalogs, load_parts
-    from regard.api.experiments import compare, evaluate, report, train, validate
+    from regard.api.evaluation import evaluate
+    from regard.api.experiments import compare, report, train, validate
     from regard.api.judging import judge
     from regard.api.lessons import lesson
     from regard.api.models import (

@@ -1,23 +1,19 @@
-"""Training, evaluating and comparing: from a recipe or a study to a folder with results."""
+"""Training and comparing: from a recipe or a study to a folder with results."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.api.arguments import as_files, as_path, load_parts
-from regard.api.models import load
 from regard.api.observers import observed_study, observed_training
 from regard.core.errors import UserError
-from regard.runs.models.base_model import weights_fingerprint
+from regard.runs.lock import lock_run
 from regard.runs.observer import Observer
-from regard.runs.preparation.prepare import prepare
-from regard.runs.preparation.prepared import PreparedData
-from regard.runs.preparation.task import PreparedTask
 from regard.runs.recipe import Recipe
-from regard.runs.results import EvaluationRecord, ResultsRecord
 from regard.runs.run import Run
 from regard.runs.train import run_experiment
 from regard.runs.validate import Validation, validate_recipe
@@ -139,60 +135,7 @@ def report(
 
     home, page = as_path(folder, "folder"), None if out is None else as_path(out, "out")
     load_parts(user_files)
-    if (home / "study.toml").is_file() or (home / OUTCOME_FILE).is_file():
-        return write_comparison_report(home, read_outcome(home), out=page)
-    return write_report(home, out=page)
-
-
-def evaluate(
-    run: str | PathLike[str],
-    *,
-    base: str | PathLike[str] | None = None,
-    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
-    observer: Observer | None = None,
-) -> EvaluationRecord:
-    """Evaluate a finished run again, from its recipe: estimates, baselines and remarks."""
-    run_folder = Run(as_path(run, "run"))
-    loaded = load(run, base=base, user_files=user_files)
-    if not run_folder.recipe_file.is_file():
-        raise UserError(
-            f"{run_folder.folder} is a model without its recipe, so its corpus is unknown",
-            topic="run",
-            hint="Give the run folder it belongs to, such as runs/mini-gpt.",
-        )
-    with observed_training(observer) as on_evaluation:
-        prepared = prepare(
-            run_folder.recipe(),
-            tokenizer=loaded.tokenizer,
-            task_state=loaded.problem.state() if loaded.problem else None,
-            observer=on_evaluation,
-        )
-        results = run_folder.results()
-        _check_same_text(run_folder, results, prepared)
-        if isinstance(prepared, PreparedTask) and loaded.problem is not None:
-            prepared.problem = loaded.problem  # keeps the thresholds chosen on dev
-        evaluated = prepared.evaluate(loaded.model, device="cpu", observer=on_evaluation)
-    return EvaluationRecord(
-        run=str(run_folder.folder),
-        weights=weights_fingerprint(loaded.folder),
-        estimates=evaluated.estimates,
-        comparisons=evaluated.comparisons,
-        contamination=evaluated.contamination,
-        data_flaws=prepared.data_flaws,
-        audit=results.audit,
-        health=results.health,
-        remarks=results.remarks,
-    )
-
-
-def _check_same_text(run: Run, results: ResultsRecord, prepared: PreparedData) -> None:
-    splits = results.corpus.splits if results.corpus else {}
-    for name, split in prepared.statistics.splits.items():
-        before, now = splits[name].fingerprint, split.fingerprint
-        if before != now:
-            raise UserError(
-                f"the text of {run.folder} has changed: its {name} split was {before[:8]}… and "
-                f"is {now[:8]}… now, so scores would be of other documents",
-                topic="run",
-                hint="Put the old text back, or train on the new.",
-            )
+    with lock_run(home, "report") if page is None and home.is_dir() else nullcontext():
+        if (home / "study.toml").is_file() or (home / OUTCOME_FILE).is_file():
+            return write_comparison_report(home, read_outcome(home), out=page)
+        return write_report(home, out=page)

@@ -10,6 +10,7 @@ results.json, and sealed: files that change after that are not believed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,10 +66,11 @@ class Run(HtmlDisplay):
     def is_finished(self) -> bool:
         return self.results_file.is_file() and self.final.is_dir()
 
-    def recipe(self) -> Recipe:
+    def recipe(self, *, changes: Mapping[str, Any] | None = None) -> Recipe:
+        """The recipe it was trained with; `changes` are dotted keys with other values."""
         hint = "Put the old file back, or train its recipe anew with --out ANOTHER_FOLDER."
         check_sealed(self.folder, self.recipe_file.name, topic="run", hint=hint)
-        return Recipe.load(self.recipe_file)
+        return Recipe.load(self.recipe_file, changes=changes, changed_by="data.corpus")
 
     def results(self) -> ResultsRecord:
         results = read_results(self.results_file)
