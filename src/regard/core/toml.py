@@ -33,14 +33,7 @@ class TomlTable:
 
     def override(self, text: str) -> None:
         """Apply an override written `a.b.c=value`."""
-        key, equals, given = text.partition("=")
-        key = key.strip()
-        if not equals or not all(key.split(".")):
-            raise UserError(f"--set {text}: write it as key=value, e.g. --set train.lr=1e-3")
-        try:
-            value = tomllib.loads(f"value = {given}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = given  # a bare word is a string: --set model.attention.kind=dot
+        key, value = parse_override(text)
         self.change(key, value, by=f"--set {key}")
 
     def change(self, key: str, value: Any, *, by: str) -> None:
@@ -67,6 +60,18 @@ class TomlTable:
         while key and key not in self.lines:
             key = key.rpartition(".")[0]  # a key of an inline table is on its parent's line
         return f"{self.file}, line {self.lines[key]}" if key else str(self.file)
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """Key and value of an override written `a.b.c=value`."""
+    key, equals, given = text.partition("=")
+    key = key.strip()
+    if not equals or not all(key.split(".")):
+        raise UserError(f"--set {text}: write it as key=value, e.g. --set train.lr=1e-3")
+    try:
+        return key, tomllib.loads(f"value = {given}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, given  # a bare word is a string: --set model.attention.kind=dot
 
 
 def read_toml(file: Path, *, topic: str) -> TomlTable:

@@ -1,6 +1,6 @@
 """Who holds the lock of a run folder: written beside the lock, read by whoever finds it taken.
 
-    runs/.NAME.writer.json   {"schema": 1, "deed": "training", "host": "ada", "pid": 4711, "since": …}
+    runs/.NAME.writer.json   {"schema": 1, "deed": "training", "host": "ada", "pid": 4711, …}
 
 The holder touches the file every `BEAT_SECONDS`. So another machine, which sees no process of this
 one, can tell a holder that works from one that is gone, by the clock of the file server alone.

@@ -42,6 +42,7 @@ from regard.models.families import FAMILIES, Family
 from regard.models.families.decoder import Decoder
 from regard.objectives import OBJECTIVES, Objective
 from regard.objectives.causal import Causal
+from regard.runs.recipe_paths import find_paths, here, places_beside
 from regard.tasks import TASKS, Task, Tools
 from regard.tasks.advice import advise
 from regard.training.settings import Train
@@ -148,8 +149,9 @@ class Recipe(Settings):
         changes: Mapping[str, Any] | None = None,
         changed_by: str = "",
     ) -> Self:
-        """Read a recipe file. `overrides` are texts such as `train.lr=1e-3`; `changes` are dotted
-        keys with values, attributed to `changed_by` in errors."""
+        """Read a recipe file; its paths are relative to it. `overrides` are texts such as
+        `train.lr=1e-3`; `changes` are dotted keys with values, attributed to `changed_by` in
+        errors; their paths are relative to the working directory."""
         file = Path(path)
         inside = file / "recipe.toml"
         read = read_toml(inside if inside.is_file() else file, topic="recipe")
@@ -161,11 +163,12 @@ class Recipe(Settings):
                 hint=f"regard compare {file}",
             )
         read.table.setdefault("name", file.stem)
-        _resolve_init_from(file, read.table)
+        find_paths(read.table, places_beside(file))
         for text in overrides:
             read.override(text)
         for key, value in (changes or {}).items():
             read.change(key, value, by=changed_by)
+        find_paths(read.table, here)
         with suggest_run_files(file if file.is_dir() else file.parent):
             return cls.from_table(read.table, locate=read.locate)
 
@@ -253,10 +256,3 @@ def _check_accumulation(task: Task, train: Train) -> None:
             topic="recipe",
             hint="Set train.accumulate = 1, and train.batch_tokens to what fits into memory.",
         )
-
-
-def _resolve_init_from(file: Path, table: dict[str, Any]) -> None:
-    """`init_from = "pretrain.toml"` may name a file beside this one."""
-    path = table.get("init_from")
-    if isinstance(path, str) and not Path(path).exists() and (file.parent / path).exists():
-        table["init_from"] = str(file.parent / path)

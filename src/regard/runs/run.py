@@ -1,8 +1,8 @@
 """A run folder: everything that remains of an experiment.
 
-    runs/<name>/recipe.toml (resolved)   audit.json   events.jsonl   items/   results.json
-                report.html   samples.txt   checkpoints/step-000500/   final/   seal.json
-                with/ (the user's Python files)
+    runs/<name>/recipe.toml (resolved)   origin.json   audit.json   events.jsonl   items/
+                results.json   report.html   samples.txt   checkpoints/step-000500/   final/
+                seal.json   with/ (the user's Python files)
 
 The folder is created atomically with its recipe inside. The run is finished when it has a
 results.json, and sealed: files that change after that are not believed.
@@ -21,6 +21,7 @@ from regard.core.html_display import HtmlDisplay
 from regard.core.seal import check_sealed
 from regard.core.user_files import check_same_code, copy_to_run, files_used_by
 from regard.runs.recipe import Recipe
+from regard.runs.recipe_paths import write_origin
 from regard.runs.results import ResultsRecord, read_results
 from regard.training.checkpoint import CONFIG_SCHEMA, latest_intact_checkpoint
 
@@ -109,6 +110,7 @@ def create_run(folder: Path, recipe: Recipe) -> Run:
     check_new_folder(folder)
     with atomic_folder(folder) as temporary:
         write_text(temporary / "recipe.toml", recipe.to_toml())
+        write_origin(temporary, folder)
         copy_to_run(files_used_by(recipe.to_table()), temporary)
     return Run(folder)
 
@@ -130,6 +132,9 @@ def reopen_run(folder: Path, recipe: Recipe) -> Run:
             hint=f"Resume with its own: regard train {folder} --resume; or choose another --out.",
         )
     check_same_code(files_used_by(recipe.to_table()), folder)
+    if not run.is_finished:  # it may have moved: what it writes from now on has paths as seen here
+        write_text(run.recipe_file, recipe.to_toml())
+        write_origin(folder, folder)
     return run
 
 

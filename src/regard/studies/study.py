@@ -28,6 +28,7 @@ from regard.core.settings import Settings, read_settings
 from regard.core.toml import TomlTable, flatten, read_toml
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.runs.recipe import Recipe
+from regard.runs.recipe_paths import PATH_KEYS, find_path, places_beside
 from regard.studies.sweep import RandomSweep, combinations, sweep_variants
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
@@ -263,6 +264,9 @@ def _variant(
     if "init_from" in settings:
         path = _find_recipe(file, str(settings["init_from"]), key=f"variants.{name}.init_from")
         settings["init_from"] = str(path)
+    for key in PATH_KEYS:
+        if key in settings:
+            settings[key] = find_path(settings[key], places_beside(file))
     run_name = re.sub(r"[^A-Za-z0-9._-]", "-", name)  # names of sweeps contain = and ,
     recipe = Recipe.load(source, changes={**settings, "name": run_name}, changed_by=origin)
     for values in combinations(tune):  # fail now, not after hours of training

@@ -18,6 +18,7 @@ from regard.core.errors import UserError
 from regard.runs.archive.filters import Condition
 from regard.runs.archive.index import RECIPE, STAMPED, ListedRun, read_facts
 from regard.runs.lock import lock_run
+from regard.runs.recipe_paths import ORIGIN_FILE
 
 RUN_FILES = {*STAMPED, "audit.json"} - {RECIPE}
 "Files that a training writes besides the recipe."
@@ -82,7 +83,7 @@ def _check_unchanged(run: ListedRun, conditions: Sequence[Condition], *, root: P
     linked = run.folder.resolve() != root.resolve() / run.folder.relative_to(root)
     if linked or RECIPE not in names:
         what = "it is not a run any more"
-    elif not names & RUN_FILES and (other := sorted(names - {RECIPE, "with"})):
+    elif not names & RUN_FILES and (other := sorted(names - {RECIPE, ORIGIN_FILE, "with"})):
         what = f"no training began there, and it contains other files ({other[0]})"
     elif facts["state"] != run.state or not all(one.matches(facts) for one in conditions):
         what = "it has changed since it was chosen"

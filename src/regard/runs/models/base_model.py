@@ -13,6 +13,7 @@ from regard.core.files import MANIFEST, find_damage, sha256
 from regard.data.token_cache import cache_home
 from regard.interop.import_model import import_model
 from regard.interop.packages import PIP_PREFIX
+from regard.runs.recipe_paths import find_path, places_of_run, run_around
 from regard.runs.run import Run, check_intact, read_config
 from regard.training.checkpoint import ADAPTER_FILE, WEIGHTS_FILE
 
@@ -58,7 +59,11 @@ def base_entry(path: Path, folder: Path, *, init_from: str) -> dict[str, str]:
 
 def find_base(base: dict[str, Any], *, owner: Path, given: Path | None) -> Path:
     """The model folder that an adapter was trained on; one with other weights is refused."""
-    path = str(given) if given is not None else str(base["path"])
+    path = (
+        str(given)
+        if given is not None
+        else find_path(base["path"], places_of_run(run_around(owner)))
+    )
     if path.startswith(PIP_PREFIX):
         folder = imported_package(path)
     elif Run(Path(path)).recipe_file.is_file():
