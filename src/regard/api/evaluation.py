@@ -1,15 +1,16 @@
-"""Evaluating a finished run again: the same documents, wherever run and files are now."""
+"""What a finished run gets right: its scores again, and the items it gets wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.api.arguments import as_path
 from regard.api.models import load
 from regard.api.observers import observed_training
 from regard.core.errors import UserError
+from regard.data.splits import SPLITS
 from regard.runs.lock import lock_run_for_evaluation
 from regard.runs.models.base_model import weights_fingerprint
 from regard.runs.models.loaded_model import LoadedModel
@@ -20,6 +21,9 @@ from regard.runs.preparation.task import PreparedTask
 from regard.runs.recipe import Recipe
 from regard.runs.results import EvaluationRecord, ResultsRecord
 from regard.runs.run import Run
+
+if TYPE_CHECKING:
+    from regard.runs.archive.item_errors import ItemErrors
 
 
 def evaluate(
@@ -47,6 +51,26 @@ def evaluate(
     recipe = run_folder.recipe(changes=_data_changes(data, set or {}))
     with lock_run_for_evaluation(run_folder.folder), observed_training(observer) as on_evaluation:
         return _evaluate(run_folder, recipe, loaded, on_evaluation)
+
+
+def errors(
+    run: str | PathLike[str],
+    other: str | PathLike[str] | None = None,
+    *,
+    split: str = "dev",
+) -> ItemErrors:
+    """Every evaluated item of a split with the run's prediction: `.worst(10)`, `.confusion`.
+
+    With `other`, a run on the same items: `.differing(10)`, `.agreement` and McNemar's `.p`.
+    """
+    from regard.runs.archive.item_errors import read_errors
+
+    if split not in SPLITS:
+        raise UserError(
+            f"there is no split {split!r}", topic="errors", hint=f"Give one of {', '.join(SPLITS)}."
+        )
+    runs = [as_path(run, "run"), *([] if other is None else [as_path(other, "other")])]
+    return read_errors(runs, split=split)
 
 
 def _data_changes(

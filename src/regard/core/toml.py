@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from regard.core.errors import UserError
 from regard.core.files import read_text
@@ -30,6 +31,11 @@ class TomlTable:
     "Line number of each dotted key."
     changed: dict[str, str] = field(default_factory=dict)
     "What overrode a key: `--set train.lr`."
+
+    @classmethod
+    def of_dictionary(cls, table: Mapping[str, Any]) -> Self:
+        """A table that comes from no file; the caller's own is never changed."""
+        return cls(Path("the dictionary"), deepcopy(dict(table)), {})
 
     def override(self, text: str) -> None:
         """Apply an override written `a.b.c=value`."""

@@ -32,7 +32,7 @@ from regard.core.settings import (
     read_settings,
     to_table,
 )
-from regard.core.toml import flatten, read_toml
+from regard.core.toml import TomlTable, flatten, read_toml
 from regard.core.user_files import suggest_run_files
 from regard.data.corpus import Data
 from regard.data.tokenizers import TOKENIZERS, TokenizerKind
@@ -155,22 +155,34 @@ class Recipe(Settings):
         file = Path(path)
         inside = file / "recipe.toml"
         read = read_toml(inside if inside.is_file() else file, topic="recipe")
-        if {"base", "variants"} & read.table.keys():
-            raise UserError(
-                "is a study, not a recipe",
-                topic="recipe",
-                where=str(file),
-                hint=f"regard compare {file}",
-            )
+        _check_is_no_study(read)
         read.table.setdefault("name", file.stem)
         find_paths(read.table, places_beside(file))
         for text in overrides:
             read.override(text)
-        for key, value in (changes or {}).items():
-            read.change(key, value, by=changed_by)
-        find_paths(read.table, here)
         with suggest_run_files(file if file.is_dir() else file.parent):
-            return cls.from_table(read.table, locate=read.locate)
+            return cls._changed(read, changes, by=changed_by)
+
+    @classmethod
+    def from_dictionary(
+        cls,
+        table: Mapping[str, Any],
+        *,
+        changes: Mapping[str, Any] | None = None,
+        changed_by: str = "set",
+    ) -> Self:
+        """The recipe of a dictionary as TOML would give it; paths are relative to the working
+        directory."""
+        read = TomlTable.of_dictionary(table)
+        _check_is_no_study(read)
+        return cls._changed(read, changes, by=changed_by)
+
+    @classmethod
+    def _changed(cls, read: TomlTable, changes: Mapping[str, Any] | None, *, by: str) -> Self:
+        for key, value in (changes or {}).items():
+            read.change(key, value, by=by)
+        find_paths(read.table, here)
+        return cls.from_table(read.table, locate=read.locate)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], *, locate: Locate = lambda key: "") -> Self:
@@ -198,6 +210,16 @@ class Recipe(Settings):
             for key in sorted(ours.keys() | theirs.keys())
             if ours.get(key) != theirs.get(key)
         ]
+
+
+def _check_is_no_study(read: TomlTable) -> None:
+    if {"base", "variants"} & read.table.keys():
+        raise UserError(
+            "is a study, not a recipe",
+            topic="recipe",
+            where=str(read.file),
+            hint=f"regard compare {read.file}" if read.lines else "Give it to regard.compare.",
+        )
 
 
 def build_tools(

@@ -35,6 +35,15 @@ class Run(HtmlDisplay):
     def __fspath__(self) -> str:
         return str(self.folder)
 
+    def __repr__(self) -> str:
+        """`<Run mini-gpt: dev perplexity 251 [238, 265], audit clean>`"""
+        try:
+            results = read_results(self.results_file)
+        except UserError as problem:
+            return f"<Run {self.folder.name}: {problem.what}>"
+        state = "not finished" if self.folder.is_dir() else "no such folder"
+        return f"<Run {self.folder.name}: {results.summary if results else state}>"
+
     @property
     def recipe_file(self) -> Path:
         return self.folder / "recipe.toml"

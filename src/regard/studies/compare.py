@@ -50,7 +50,7 @@ NOT_SELECTED = "not selected by --only"
 
 
 def compare(
-    path: str | Path,
+    study: str | Path | Mapping[str, Any],
     *,
     out: str | Path | None = None,
     seeds: Sequence[int] = (),
@@ -59,8 +59,11 @@ def compare(
     user_files: Sequence[str | Path] = (),
     observer: Observer = SILENT,
 ) -> Outcome:
-    """Run a study file. `jobs` runs in parallel; 0: one per CPU core."""
-    loaded = LoadedStudy.load(path, seeds=tuple(seeds))
+    """Run a study file or dictionary. `jobs` runs in parallel; 0: one per CPU core."""
+    if isinstance(study, Mapping):
+        loaded = LoadedStudy.from_dictionary(study, seeds=tuple(seeds))
+    else:
+        loaded = LoadedStudy.load(study, seeds=tuple(seeds))
     _check_only(loaded, only)
     home = Path(out) if out is not None else Path("runs") / loaded.study.name
     _open(home, loaded)
@@ -85,7 +88,7 @@ def compare(
     ]
     results = pool.run([job for job in trainings if job.variant not in untuned])
     results += [JobResult(job, untuned[job.variant]) for job in trainings if job.variant in untuned]
-    command = _command(path, out, loaded.study.seeds, files)
+    command = _command(study, out, loaded.study.seeds, files)
     outcome = collect_outcome(loaded, results, variants, home=home, command=command)
     outcome.remarks += initial_model_remarks(initial_models, loaded)
     keep_looks(outcome, home)
@@ -201,9 +204,14 @@ def _trial(values: Mapping[str, Any], result: JobResult, score_key: str) -> Tria
 
 
 def _command(
-    path: str | Path, out: str | Path | None, seeds: Sequence[int], user_files: Sequence[Path]
+    study: str | Path | Mapping[str, Any],
+    out: str | Path | None,
+    seeds: Sequence[int],
+    user_files: Sequence[Path],
 ) -> str:
     """The command line that reproduces the study."""
-    words = ["regard", "compare", str(path), "--seeds", ",".join(map(str, seeds))]
+    if isinstance(study, Mapping):
+        return "regard.compare(…)"
+    words = ["regard", "compare", str(study), "--seeds", ",".join(map(str, seeds))]
     words += ["--out", str(out)] if out is not None else []
     return shlex.join([*words, *(word for file in user_files for word in ("--with", str(file)))])
