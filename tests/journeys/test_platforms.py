@@ -64,11 +64,11 @@ def test_second_training_into_a_locked_folder_is_refused(
     workspace: Workspace,
 ) -> None:
     workspace.recipe()
-    with lock_run(workspace.folder / "runs" / "tiny"):
+    with lock_run(workspace.folder / "runs" / "tiny", "training"):
         for flags in ((), ("--resume",)):
             result = workspace.invoke("train", "tiny.toml", *flags)
             assert result.exit_code == 2
-            assert "another process is training into" in result.error
+            assert "another process is writing to" in result.error
             assert not (workspace.folder / "runs" / "tiny").exists()
     assert workspace.invoke("train", "tiny.toml").exit_code == 0
     assert [file.name for file in (workspace.folder / "runs").iterdir()] == ["tiny"]

@@ -58,7 +58,7 @@ CHANGEABLE = ("seeds", "question", "probes")
 
 
 def compare(
-    path: str | Path,
+    study: str | Path | Mapping[str, Any],
     *,
     out: str | Path | None = None,
     seeds: Sequence[int] = (),
@@ -67,9 +67,12 @@ def compare(
     user_files: Sequence[str | Path] = (),
     observer: Observer = SILENT,
 ) -> Outcome:
-    """Run a study file. `jobs` runs in parallel; 0: one per CPU core."""
+    """Run a study file or dictionary. `jobs` runs in parallel; 0: one per CPU core."""
     began = time.perf_counter()
-    loaded = LoadedStudy.load(path, seeds=tuple(seeds))
+    if isinstance(study, Mapping):
+        loaded = LoadedStudy.from_dictionary(study, seeds=tuple(seeds))
+    else:
+        loaded = LoadedStudy.load(study, seeds=tuple(seeds))
     _check_only(loaded, only)
     home = Path(out) if out is not None else Path("runs") / loaded.study.name
     _open(home, loaded)
@@ -84,7 +87,7 @@ def compare(
         if not (home / "plan.json").exists():  # else most may be finished
             engine.start(len(loaded.variants) * len(loaded.study.all_seeds))
         pool = _Pool(home, engine, tuple(only), began)
-        command = _command(path, out, loaded.study, files)
+        command = _command(study, out, loaded.study, files)
         outcome = _compare(loaded, pool, command=command, observer=observer)
         score_probes(outcome, loaded.study.probes, home=home)
         store_inspections(outcome, loaded.study.probes, home=home)
@@ -271,11 +274,16 @@ def _looks_stored(home: Path) -> int:
 
 
 def _command(
-    path: str | Path, out: str | Path | None, study: Study, user_files: Sequence[Path]
+    study: str | Path | Mapping[str, Any],
+    out: str | Path | None,
+    settings: Study,
+    user_files: Sequence[Path],
 ) -> str:
     """The command line that reproduces the study."""
-    words = ["regard", "compare", str(path)]
-    if study.plan is None:
-        words += ["--seeds", ",".join(map(str, study.all_seeds))]
+    if isinstance(study, Mapping):
+        return "regard.compare(…)"
+    words = ["regard", "compare", str(study)]
+    if settings.plan is None:
+        words += ["--seeds", ",".join(map(str, settings.all_seeds))]
     words += ["--out", str(out)] if out is not None else []
     return shlex.join([*words, *(word for file in user_files for word in ("--with", str(file)))])

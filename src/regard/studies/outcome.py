@@ -249,6 +249,12 @@ class Outcome(HtmlDisplay):
     def __fspath__(self) -> str:
         return str(self.folder)
 
+    def __repr__(self) -> str:
+        """`<Outcome dot-vs-additive: not distinguishable at this size: …>`"""
+        invalid = f"invalid: {self.invalid[0]}" if self.invalid else ""
+        verdict = invalid or (self.verdicts[0].sentence if self.verdicts else "no verdict")
+        return f"<Outcome {self.name}: {verdict}>"
+
     def as_dict(self) -> dict[str, Any]:
         return record_table(self)
 

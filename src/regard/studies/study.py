@@ -28,6 +28,7 @@ from regard.core.settings import Settings, read_settings
 from regard.core.toml import TomlTable, flatten, read_toml
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.runs.recipe import Recipe
+from regard.runs.recipe_paths import PATH_KEYS, find_path, places_beside
 from regard.studies.sweep import RandomSweep, combinations, sweep_variants
 from regard.studies.verdicts.planned_looks import SeedPlan
 
@@ -121,14 +122,32 @@ class LoadedStudy:
         """Read a study file; `seeds` override those of the file."""
         file = Path(path)
         read = _read(file)
+        read.table.setdefault("name", file.stem)
+        return cls._of_table(read, seeds=seeds)
+
+    @classmethod
+    def from_dictionary(cls, table: Mapping[str, Any], *, seeds: tuple[int, ...] = ()) -> Self:
+        """A study as TOML would give it; its base may be a dictionary too. Paths are relative to
+        the working directory."""
+        read = TomlTable.of_dictionary(table)
+        base = read.table.get("base")
+        if not isinstance(base, Mapping):
+            return cls._of_table(read, seeds=seeds)
+        read.table["base"] = str(base.get("name", "base"))
+        return cls._of_table(read, seeds=seeds, base=base)
+
+    @classmethod
+    def _of_table(
+        cls, read: TomlTable, *, seeds: tuple[int, ...], base: Mapping[str, Any] | None = None
+    ) -> Self:
+        file = read.file
         if "base" not in read.table and {"data", "model", "train"} & read.table.keys():
             raise UserError(
                 "is a recipe, not a study",
                 topic="study",
                 where=str(file),
-                hint=f"regard train {file}",
+                hint=f"regard train {file}" if read.lines else "Give it to regard.train.",
             )
-        read.table.setdefault("name", file.stem)
         study = read_settings(Study, read.table, locate=read.locate)
         if seeds:
             if study.plan is not None:
@@ -143,10 +162,12 @@ class LoadedStudy:
         changes_by_name = _changes_by_name(study)
         _check(study, list(changes_by_name), read)
         _check_names(list(changes_by_name), where=str(file))
-        base = _find_recipe(file, study.base, key="base")
+        source = _find_recipe(file, study.base, key="base") if base is None else base
         reference = study.reference or next(iter(changes_by_name))
         variants = tuple(
-            _variant(name, {"against": reference, **changes}, file=file, base=base, tune=study.tune)
+            _variant(
+                name, {"against": reference, **changes}, file=file, base=source, tune=study.tune
+            )
             for name, changes in changes_by_name.items()
         )
         loaded = cls(study, file, variants)
@@ -266,7 +287,7 @@ def _variant(
     changes: Mapping[str, Any],
     *,
     file: Path,
-    base: Path,
+    base: Path | Mapping[str, Any],
     tune: Mapping[str, Sequence[Any]],
 ) -> Variant:
     settings = dict(changes)
@@ -286,11 +307,23 @@ def _variant(
     if "init_from" in settings:
         path = _find_recipe(file, str(settings["init_from"]), key=f"variants.{name}.init_from")
         settings["init_from"] = str(path)
+    for key in PATH_KEYS:
+        if key in settings:
+            settings[key] = find_path(settings[key], places_beside(file))
     run_name = re.sub(r"[^A-Za-z0-9._-]", "-", name)  # names of sweeps contain = and ,
-    recipe = Recipe.load(source, changes={**settings, "name": run_name}, changed_by=origin)
+    recipe = _load_recipe(source, {**settings, "name": run_name}, changed_by=origin)
     for values in combinations(tune):  # fail now, not after hours of training
-        Recipe.load(source, changes={**settings, **values}, changed_by=f"{origin}, with tune")
+        changes = {"name": run_name, **settings, **values}
+        _load_recipe(source, changes, changed_by=f"{origin}, with tune")
     return Variant(name, _allow_broken_kinds(recipe), reported, against)
+
+
+def _load_recipe(
+    source: Path | Mapping[str, Any], changes: Mapping[str, Any], *, changed_by: str
+) -> Recipe:
+    if isinstance(source, Mapping):
+        return Recipe.from_dictionary(source, changes=changes, changed_by=changed_by)
+    return Recipe.load(source, changes=changes, changed_by=changed_by)
 
 
 def _allow_broken_kinds(recipe: Recipe) -> Recipe:
