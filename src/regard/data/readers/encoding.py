@@ -1,7 +1,7 @@
 """Text files as UTF-8, whatever they are written in: UTF-8, UTF-16, or cp1252 (Windows, Western
 Europe; Latin-1 is part of it).
 
-A byte order mark names UTF-16. Else the first bytes that are not ASCII decide, before any of them is
+A byte order mark names UTF-16. Else the first bytes that are not ASCII decide before they are
 read: they are UTF-8 or they are not. If not, cp1252 is believed only where it reads as words of a
 Western language, for other old encodings would silently give wrong letters.
 """

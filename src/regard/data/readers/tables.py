@@ -84,6 +84,10 @@ def _csv_cells(source: Any, reader: RecordReader, *, lines_above: int) -> Iterat
             yield _Cells(at, cells)
 
 
+def tsv_header(path: Path) -> list[str]:
+    return next(filter(str.strip, read_lines(path)), "").split("\t")
+
+
 def read_tsv(path: Path, reader: RecordReader) -> Iterator[Record]:
     """Tab-separated; quotes are ordinary characters, as IANA defines it."""
     cells = (
