@@ -83,7 +83,7 @@ class Data(Settings):
     dataset "hub:NAME[:CONFIG]", or a list of these."""
 
     text: str = Field(default="text", min_length=1)
-    """The column or key that holds the text, in tables and JSON lines (`answer.text`: a key inside an
+    """The column or key that holds the text, in tables and JSON lines (answer.text: a key inside an
     object); a task names its own columns."""
 
     header: bool = True

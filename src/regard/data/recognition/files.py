@@ -109,14 +109,14 @@ def _parallel(files: Sequence[Path]) -> Files | None:
     for template in sides:
         by_split[_split(Path(template))].append(template)
     if not by_split["train"]:
-        by_split["train"] = by_split.pop(next(iter(split for split in by_split if by_split[split])))
+        by_split["train"] = by_split.pop("dev" if by_split["dev"] else "test")
     remarks = []
     splits: dict[Split, tuple[str, ...]] = {}
-    for split, templates in by_split.items():
+    for split, templates in sorted(by_split.items(), key=lambda item: SPLITS.index(item[0])):
         splits[split] = tuple(templates) if split == "train" else (templates[0],)
         if split != "train" and len(templates) > 1:
-            others = ", ".join(Path(one).name for one in templates[1:])
-            remarks.append(f"{split} is {Path(templates[0]).name}; left out: {others}")
+            taken, *others = (Path(one).name.replace("{}", "*") for one in templates)
+            remarks.append(f"{split} is {taken}; left out: {', '.join(others)}")
     return Files(splits, tuple(languages), tuple(remarks))
 
 

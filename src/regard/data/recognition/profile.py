@@ -100,6 +100,8 @@ def profile_column(name: str, values: Sequence[Any]) -> ColumnProfile:
 def is_missing(value: Any) -> bool:
     if isinstance(value, float):
         return math.isnan(value)
+    if isinstance(value, list | tuple):
+        return not value
     return value is None or (isinstance(value, str) and not value.strip())
 
 

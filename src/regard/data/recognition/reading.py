@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 
 from regard.core.errors import UserError
 
@@ -31,26 +32,39 @@ class Reading:
     task: str
     "The kind of the task, or `LANGUAGE_MODEL`."
     columns: Mapping[str, str]
-    "Column by role."
+    "Column by role: the inputs, then what is predicted; of a language model the text alone."
     score: float
     settings: Mapping[str, float] = field(default_factory=dict)
     "Settings of the task that follow from the values."
+    optional: Mapping[str, str] = field(default_factory=dict)
+    "Columns of roles that a task can do without."
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that are read to predict."""
+        names = tuple(self.columns.values())
+        return names if self.task == LANGUAGE_MODEL else names[:-1]
+
+    @property
+    def target(self) -> str | None:
+        """The column that is predicted."""
+        return None if self.task == LANGUAGE_MODEL else tuple(self.columns.values())[-1]
 
     def describe(self) -> str:
-        """`classification of review by stars`"""
-        names = [repr(name) for name in self.columns.values()]
-        if self.task == LANGUAGE_MODEL:
-            return f"language model of {names[0]}"
-        inputs = " and ".join(names[: 2 if len(names) > 2 else 1])
-        joint = {"translation": "to", "summarisation": "to", "recall": "to"}.get(self.task, "by")
-        answer = names[2 if len(names) > 2 else 1]
-        return f"{self.task} of {inputs} {joint} {answer}"
+        """`classification of 'review' by 'stars'`"""
+        inputs = " and ".join(map(repr, self.inputs))
+        if self.target is None:
+            return f"language model of {inputs}"
+        joint = {"extractive": "extractive answers", "recall": "answers from memory"}
+        what = joint.get(self.task, self.task)
+        to = "to" if self.task in ("translation", "summarisation") else "by"
+        return f"{what} of {inputs} {to} {self.target!r}"
 
     def flags(self) -> str:
         """The options that choose this reading: `--task pairs --label stars`."""
-        target = list(self.columns.values())[-1]
-        label = "" if self.task == LANGUAGE_MODEL else f" --label {target}"
-        return f"--task {self.task}{label}"
+        texts = "".join(f" --text {quote(name)}" for name in self.inputs)
+        label = "" if self.target is None else f" --label {quote(self.target)}"
+        return f"--task {self.task}{texts}{label}"
 
 
 def rank(readings: Sequence[Reading]) -> list[Reading]:

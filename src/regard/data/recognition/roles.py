@@ -94,12 +94,15 @@ def _extractive(roles: TableRoles) -> Iterator[Reading]:
         if not named and question_rate(roles.columns[question.name]) < 0.5:
             continue
         found = {"context": context.name, "question": question.name, "answers": answer.name}
-        optional = {"answer_starts": names.STARTS, "impossible": names.IMPOSSIBLE}
-        for role, pattern in optional.items():
-            for name in roles.columns:
-                if pattern.fullmatch(name.replace(".", "_")):
-                    found[role] = name
-        yield Reading("extractive", found, NAMED + NAME_BONUS * bool(named))
+        patterns = {"answer_starts": names.STARTS, "impossible": names.IMPOSSIBLE}
+        optional = {
+            role: name
+            for role, pattern in patterns.items()
+            for name in roles.columns
+            if pattern.fullmatch(name.replace(".", "_"))
+        }
+        score = NAMED + NAME_BONUS * bool(named)
+        yield Reading("extractive", found, score, optional=optional)
 
 
 def _pairs(roles: TableRoles) -> Iterator[Reading]:

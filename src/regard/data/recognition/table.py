@@ -44,7 +44,14 @@ class Table:
 
     def describe(self) -> str:
         """`1,204 rows, separated by semicolons, cp1252, no header line`"""
-        said = [f"{'' if self.complete else 'more than '}{self.rows:,} rows"]
+        return ", ".join([self.count(), *self.writing()])
+
+    def count(self) -> str:
+        return f"{'' if self.complete else 'more than '}{self.rows:,} rows"
+
+    def writing(self) -> list[str]:
+        """How the file is written, as far as it is worth a word."""
+        said = []
         if self.separator:
             said.append(f"separated by {self.separator}s")
         if self.encoding != "utf-8":
@@ -55,7 +62,7 @@ class Table:
             said.append(f"{self.empty_rows:,} empty rows left out")
         if self.bad_rows:
             said.append(f"{self.bad_rows:,} rows of another number of cells left out")
-        return ", ".join(said)
+        return said
 
 
 def read_table(path: Path, *, header: bool | None = None) -> Table:
