@@ -143,7 +143,8 @@ def _kind(
     if words < 1.05 and len(counts) >= MIN_RATE * len(plain):
         is_code = _rate(plain, CODE) >= MIN_RATE or bool(name and names.ID.fullmatch(name))
         return "id" if is_code else "text"
-    if words <= MAX_LABEL_WORDS and 2 * len(counts) <= len(plain):
+    are_sentences = sum(SENTENCE_END.search(value) is not None for value in plain) * 2 > len(plain)
+    if words <= MAX_LABEL_WORDS and 2 * len(counts) <= len(plain) and not are_sentences:
         return "category"
     return "text"
 
