@@ -77,7 +77,7 @@ def questions(count: int = 120, *, seed: int = 0) -> list[Row]:
         place, other = generator.sample(PLACES, 2)
         passage = (
             f"Writer {number % 40} was born in {place} long ago. She moved to {other} later, where "
-            f"she wrote {generator.randint(2, 99)} books about the sea and the weather of the coast."
+            f"she wrote {generator.randint(2, 99)} books about the weather of the coast."
         )
         answers = [] if number % 5 == 0 else [place]
         question = f"Where was writer {number % 40} born?"

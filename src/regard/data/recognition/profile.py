@@ -63,7 +63,7 @@ class ColumnProfile:
         return self.kind == "label" and self.are_whole and self.distinct > 2
 
     @cached_property
-    def most_common_rate(self) -> float:
+    def majority_rate(self) -> float:
         return self.counts.most_common(1)[0][1] / max(1, self.filled) if self.counts else 0.0
 
 

@@ -25,7 +25,7 @@ HEADER_ROWS = 200
 
 
 @dataclass(frozen=True)
-class Table:
+class TableSample:
     """The rows of one file, or of its beginning."""
 
     path: Path
@@ -65,7 +65,7 @@ class Table:
         return said
 
 
-def read_table(path: Path, *, header: bool | None = None) -> Table:
+def read_table(path: Path, *, header: bool | None = None) -> TableSample:
     """`header` overrides what the first rows say."""
     layout = file_format(path)
     is_cells = layout in ("csv", "tsv")
@@ -92,7 +92,7 @@ def read_table(path: Path, *, header: bool | None = None) -> Table:
         rows += 1
     if not rows:
         raise data_error(path, "there is no row in this file", hint="Give rows of text.")
-    return Table(
+    return TableSample(
         path,
         columns,
         rows,

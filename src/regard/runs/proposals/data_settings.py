@@ -11,9 +11,9 @@ from regard.data.readers.formats import file_format
 from regard.data.recognition import names
 from regard.data.recognition.profile import as_text, is_missing
 from regard.data.recognition.reading import LANGUAGE_MODEL, Reading
-from regard.data.recognition.table import Table
+from regard.data.recognition.table import TableSample
 from regard.runs.proposals.language_model import propose_unit
-from regard.runs.proposals.recipe_text import Setting
+from regard.runs.proposals.recipe_text import RecipeSetting
 from regard.runs.proposals.recognise import Recognised, Wishes
 from regard.runs.proposals.split_sizes import SplitSizes, propose_sizes
 from regard.runs.recipe import Evaluate
@@ -31,13 +31,13 @@ def missing_splits(found: Recognised) -> list[Split]:
     return [split for split in HELD_OUT if split not in found.files.splits]
 
 
-def fractions(splits: Sequence[Split], fraction: float) -> list[Setting]:
-    return [Setting(split, fraction, WHY[split]) for split in splits]
+def fractions(splits: Sequence[Split], fraction: float) -> list[RecipeSetting]:
+    return [RecipeSetting(split, fraction, WHY[split]) for split in splits]
 
 
 def drawn_splits(
-    found: Recognised, table: Table, reading: Reading, group: str | None
-) -> tuple[list[Setting], SplitSizes | None]:
+    found: Recognised, table: TableSample, reading: Reading, group: str | None
+) -> tuple[list[RecipeSetting], SplitSizes | None]:
     """Fractions for the splits without files or a column of their own."""
     if found.split_column is not None:
         values = {as_text(one) for one in table.columns[found.split_column] if not is_missing(one)}
@@ -46,9 +46,9 @@ def drawn_splits(
             own = sorted(one for one in values if names.split_of_name(one) == split)
             by_value = {found.split_column: own}
             settings.append(
-                Setting(split, by_value, "as the column says")
+                RecipeSetting(split, by_value, "as the column says")
                 if own
-                else Setting(split, 0.1, "fraction of the rest")
+                else RecipeSetting(split, 0.1, "fraction of the rest")
             )
         return settings, None
     missing = missing_splits(found)
@@ -73,25 +73,25 @@ def given_splits(found: Recognised, reading: Reading) -> Iterator[str]:
         yield f"splits: the {used:,} dev rows show differences above {shown:.2f}"
 
 
-def data_settings(found: Recognised, reading: Reading, wishes: Wishes) -> Iterator[Setting]:
+def data_settings(found: Recognised, reading: Reading, wishes: Wishes) -> Iterator[RecipeSetting]:
     splits = found.files.splits
-    yield Setting("corpus", _one_or_list(splits["train"]))
+    yield RecipeSetting("corpus", _one_or_list(splits["train"]))
     if reading.task == LANGUAGE_MODEL:
         if found.table is not None or wishes.texts:
-            yield Setting("text", reading.columns["text"], "the column with the text")
+            yield RecipeSetting("text", reading.columns["text"], "the column with the text")
         elif (unit := document_unit(found, wishes)) not in (None, "line"):
-            yield Setting("unit", unit, "what one document is")
+            yield RecipeSetting("unit", unit, "what one document is")
     for split in HELD_OUT:
         if split in splits:
-            yield Setting(split, _one_or_list(splits[split]))
+            yield RecipeSetting(split, _one_or_list(splits[split]))
     if found.table is not None and not found.table.header:
-        yield Setting("header", False, "the first line is a row; columns are 1, 2, …")
+        yield RecipeSetting("header", False, "the first line is a row; columns are 1, 2, …")
     if any(table.bad_rows for table in found.tables.values()):
-        yield Setting("skip_bad_rows", True, "rows with another number of cells, counted")
+        yield RecipeSetting("skip_bad_rows", True, "rows with another number of cells, counted")
 
 
-def group_setting(group: str | None) -> list[Setting]:
-    return [] if group is None else [Setting("group", group, "each value stays in one split")]
+def group_setting(group: str | None) -> list[RecipeSetting]:
+    return [] if group is None else [RecipeSetting("group", group, "each value stays in one split")]
 
 
 def document_unit(found: Recognised, wishes: Wishes) -> Any:

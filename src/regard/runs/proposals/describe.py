@@ -9,7 +9,7 @@ from regard.data.corpus import Split
 from regard.data.numbers import parse_number
 from regard.data.recognition.profile import ColumnProfile, profile_column
 from regard.data.recognition.reading import Reading
-from regard.data.recognition.table import Table
+from regard.data.recognition.table import TableSample
 from regard.evaluation.formatting import join_words
 
 MAX_NAMED = 5
@@ -18,7 +18,7 @@ MIN_ROWS_OF_CLASS = 10
 UNBALANCED = 0.8
 
 
-def table_line(tables: Mapping[Split, Table]) -> str:
+def table_line(tables: Mapping[Split, TableSample]) -> str:
     """`reviews.csv: 1,204 rows, separated by semicolons`, or each file with its split."""
     if len(tables) == 1:
         return f"{tables['train'].path.name}: {tables['train'].describe()}"
@@ -34,7 +34,7 @@ def table_line(tables: Mapping[Split, Table]) -> str:
     return "; ".join([", ".join(named), *([", ".join(writing)] if writing else differing)])
 
 
-def text_line(table: Table, reading: Reading) -> str:
+def text_line(table: TableSample, reading: Reading) -> str:
     profiles = [_profile(table, name) for name in reading.inputs]
     each = [f"{one.name!r} {one.mean_words:,.0f} words on average" for one in profiles]
     if reading.task == "extractive":
@@ -43,7 +43,7 @@ def text_line(table: Table, reading: Reading) -> str:
     return f"input: {', '.join(each)}" + (f"; {missing:,} rows without one" if missing else "")
 
 
-def label_line(table: Table, reading: Reading) -> str:
+def label_line(table: TableSample, reading: Reading) -> str:
     """The classes and their balance, the range of numbers, or the length of texts."""
     assert reading.target is not None
     profile = _profile(table, reading.target)
@@ -58,7 +58,7 @@ def label_line(table: Table, reading: Reading) -> str:
 
 
 def columns_left_out(
-    table: Table, reading: Reading, group: str | None, split_column: str | None
+    table: TableSample, reading: Reading, group: str | None, split_column: str | None
 ) -> str:
     """The other columns, each with its kind; empty if there is none."""
     used = {*reading.inputs, *reading.optional.values(), reading.target, group, split_column}
@@ -77,7 +77,7 @@ def _balance(profile: ColumnProfile) -> str:
     ]
     more = [f"{profile.distinct - MAX_NAMED} more"] if profile.distinct > MAX_NAMED else []
     said = f"label: {profile.name!r}, {profile.distinct} classes: {', '.join([*named, *more])}"
-    if profile.most_common_rate >= UNBALANCED:
+    if profile.majority_rate >= UNBALANCED:
         said += f"; unbalanced: always {profile.counts.most_common(1)[0][0]!r} is right as often"
     rare = [label for label, count in profile.counts.items() if count < MIN_ROWS_OF_CLASS]
     if rare:
@@ -93,5 +93,5 @@ def _kind(profile: ColumnProfile) -> str:
     return kinds.get(profile.kind, profile.kind)
 
 
-def _profile(table: Table, name: str) -> ColumnProfile:
+def _profile(table: TableSample, name: str) -> ColumnProfile:
     return profile_column(name, table.columns[name])

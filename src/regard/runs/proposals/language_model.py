@@ -15,7 +15,7 @@ from regard.data.readers.lines import read_lines
 from regard.data.readers.records import Unit
 from regard.data.recognition.words import count_words
 from regard.runs.proposals.lengths import TOKENS_PER_WORD, round_up
-from regard.runs.proposals.recipe_text import Setting
+from regard.runs.proposals.recipe_text import RecipeSetting
 from regard.runs.proposals.task_model import Change, ModelChoice, vocabulary
 
 MAX_CHARACTERS = 30_000_000
@@ -84,24 +84,26 @@ def choose_language_model(preview: CorpusPreview, *, where: str) -> ModelChoice:
     return ModelChoice(
         top=[],
         tokenizer=[
-            Setting("kind", "bpe", "or wordpiece, unigram, word, character: regard ls tokenizer"),
-            *([Setting("vocabulary", size, "pieces")] if size else []),
+            RecipeSetting(
+                "kind", "bpe", "or wordpiece, unigram, word, character: regard ls tokenizer"
+            ),
+            *([RecipeSetting("vocabulary", size, "pieces")] if size else []),
         ],
         model=[
-            Setting("family", "decoder"),
-            Setting("layers", 4),
-            Setting("heads", 4),
-            Setting("width", 128, "larger learns more and takes longer"),
-            Setting("context", context, "tokens of a training row"),
-            Setting("dropout", 0.1, "small corpora overfit soon"),
+            RecipeSetting("family", "decoder"),
+            RecipeSetting("layers", 4),
+            RecipeSetting("heads", 4),
+            RecipeSetting("width", 128, "larger learns more and takes longer"),
+            RecipeSetting("context", context, "tokens of a training row"),
+            RecipeSetting("dropout", 0.1, "small corpora overfit soon"),
         ],
         task=[],
         train=[
-            Setting("epochs", max(1, min(20, round(TRAINING_TOKENS / preview.tokens)))),
-            Setting("batch_tokens", _batch_tokens(preview, context), "tokens in one update"),
-            Setting("lr", 1e-3),
-            Setting("patience", 5, "stop when dev has not improved in five evaluations"),
-            Setting("evaluate_every", 50),
+            RecipeSetting("epochs", max(1, min(20, round(TRAINING_TOKENS / preview.tokens)))),
+            RecipeSetting("batch_tokens", _batch_tokens(preview, context), "tokens in one update"),
+            RecipeSetting("lr", 1e-3),
+            RecipeSetting("patience", 5, "stop when dev has not improved in five evaluations"),
+            RecipeSetting("evaluate_every", 50),
         ],
         change=Change(
             "rotary",

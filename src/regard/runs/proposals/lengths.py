@@ -11,7 +11,7 @@ import numpy as np
 from regard.data.recognition.names import ENGLISH_WORDS
 from regard.data.recognition.profile import is_missing, joined
 from regard.data.recognition.reading import Reading
-from regard.data.recognition.table import Table
+from regard.data.recognition.table import TableSample
 from regard.data.recognition.words import count_words
 
 TOKENS_PER_WORD = 1.4
@@ -42,7 +42,7 @@ class Lengths:
         return round(self.rows * self.row)
 
 
-def measure(table: Table, reading: Reading) -> Lengths:
+def measure(table: TableSample, reading: Reading) -> Lengths:
     names = [*reading.inputs, *([reading.target] if reading.target is not None else [])]
     texts = [
         [joined(value) for value in islice(table.columns[name], SAMPLED_ROWS)] for name in names

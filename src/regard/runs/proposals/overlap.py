@@ -8,10 +8,10 @@ from regard.data.corpus import Split
 from regard.data.overlap.normalise import normalise
 from regard.data.recognition.profile import joined
 from regard.data.recognition.reading import Reading
-from regard.data.recognition.table import Table
+from regard.data.recognition.table import TableSample
 
 
-def copied_rows(tables: Mapping[Split, Table], reading: Reading) -> str:
+def copied_rows(tables: Mapping[Split, TableSample], reading: Reading) -> str:
     """How many inputs of dev and test are inputs of training too, word for word; empty if none."""
     if len(tables) < 2:
         return ""
@@ -28,7 +28,7 @@ def copied_rows(tables: Mapping[Split, Table], reading: Reading) -> str:
     return f"overlap: {stand} stand in training, which drop_overlap leaves out of training"
 
 
-def _inputs(table: Table, reading: Reading) -> list[str]:
+def _inputs(table: TableSample, reading: Reading) -> list[str]:
     columns = (table.columns[name] for name in reading.inputs)
     return [
         "\0".join(normalise(joined(cell)) for cell in row)

@@ -9,7 +9,7 @@ from regard.core.errors import UserError
 from regard.data.corpus import Data, open_corpus
 from regard.data.recognition.profile import profile_column
 from regard.data.recognition.reading import LANGUAGE_MODEL, Reading
-from regard.data.recognition.table import Table
+from regard.data.recognition.table import TableSample
 from regard.evaluation.formatting import join_words
 from regard.runs.proposals.data_settings import (
     JUDGED_BY_ACCURACY,
@@ -29,7 +29,7 @@ from regard.runs.proposals.language_model import (
 )
 from regard.runs.proposals.lengths import measure, measure_texts
 from regard.runs.proposals.overlap import copied_rows
-from regard.runs.proposals.recipe_text import Setting, recipe_toml
+from regard.runs.proposals.recipe_text import RecipeSetting, recipe_toml
 from regard.runs.proposals.recognise import Recognised, Wishes
 from regard.runs.proposals.split_sizes import propose_document_fraction
 from regard.runs.proposals.study_text import deciding_score, study_toml
@@ -71,12 +71,12 @@ def propose(
             "docs/settings.md.",
         ],
         {
-            "": [Setting("name", name), *model.top],
+            "": [RecipeSetting("name", name), *model.top],
             "data": [*data_settings(found, reading, wishes), *drawn, *group_setting(group)],
             "tokenizer": model.tokenizer,
             "model": model.model,
             "task": [*_task(reading), *model.task] if reading.task != LANGUAGE_MODEL else [],
-            "train": [*model.train, Setting("seed", 0)],
+            "train": [*model.train, RecipeSetting("seed", 0)],
         },
     )
     lines = [*said, f"model: {model.said}", *found.remarks]
@@ -84,8 +84,8 @@ def propose(
 
 
 def _rows(
-    found: Recognised, table: Table, reading: Reading, group: str | None
-) -> tuple[list[Setting], ModelChoice, list[str]]:
+    found: Recognised, table: TableSample, reading: Reading, group: str | None
+) -> tuple[list[RecipeSetting], ModelChoice, list[str]]:
     """The splits, the model and what to say of a task's rows."""
     if table.rows < MIN_ROWS:
         raise UserError(
@@ -115,7 +115,7 @@ def _rows(
         said += given_splits(found, reading)
     if copied := copied_rows(found.tables, reading):
         settings.append(
-            Setting("drop_overlap", True, "leave out of training what dev or test hold too")
+            RecipeSetting("drop_overlap", True, "leave out of training what dev or test hold too")
         )
         said.append(copied)
     if group is not None:
@@ -126,7 +126,7 @@ def _rows(
 
 def _texts(
     found: Recognised, reading: Reading, wishes: Wishes
-) -> tuple[list[Setting], ModelChoice, list[str]]:
+) -> tuple[list[RecipeSetting], ModelChoice, list[str]]:
     sources, column = found.files.splits["train"], reading.columns["text"]
     preview = preview_corpus(
         sources,
@@ -153,7 +153,7 @@ def _texts(
     return settings, model, said
 
 
-def _parallel(found: Recognised) -> tuple[list[Setting], ModelChoice, list[str]]:
+def _parallel(found: Recognised) -> tuple[list[RecipeSetting], ModelChoice, list[str]]:
     [reading] = found.readings
     sources = found.files.splits["train"]
     data = Data(corpus=sources)
@@ -169,16 +169,20 @@ def _parallel(found: Recognised) -> tuple[list[Setting], ModelChoice, list[str]]
     return settings, choose_model(reading, lengths), said
 
 
-def _task(reading: Reading) -> list[Setting]:
+def _task(reading: Reading) -> list[RecipeSetting]:
     whys = {"label": "what is predicted", "score": "what is predicted"}
     defaults = TASKS.get(reading.task).part().model_dump()
-    settings = [Setting("kind", reading.task)]
-    settings += [Setting(role, name, whys.get(role, "")) for role, name in reading.columns.items()]
+    settings = [RecipeSetting("kind", reading.task)]
     settings += [
-        Setting(role, name) for role, name in reading.optional.items() if defaults[role] != name
+        RecipeSetting(role, name, whys.get(role, "")) for role, name in reading.columns.items()
     ]
     settings += [
-        Setting(key, value, "the range of the scores")
+        RecipeSetting(role, name)
+        for role, name in reading.optional.items()
+        if defaults[role] != name
+    ]
+    settings += [
+        RecipeSetting(key, value, "the range of the scores")
         for key, value in reading.settings.items()
         if defaults[key] != value
     ]

@@ -10,13 +10,13 @@ import tomli_w
 COMMENT_COLUMN = 33
 
 
-class Setting(NamedTuple):
+class RecipeSetting(NamedTuple):
     key: str
     value: Any
     why: str = ""
 
 
-Tables = Mapping[str, Sequence[Setting]]
+Tables = Mapping[str, Sequence[RecipeSetting]]
 "By table; the empty name holds the settings above all tables."
 
 
@@ -31,7 +31,7 @@ def recipe_toml(about: Sequence[str], tables: Tables) -> str:
     return "\n".join([*lines, ""])
 
 
-def _line(setting: Setting) -> str:
+def _line(setting: RecipeSetting) -> str:
     if isinstance(setting.value, dict):
         inside = ", ".join(tomli_w.dumps({k: v}).strip() for k, v in setting.value.items())
         plain = f"{tomli_w.dumps({setting.key: 0}).partition(' =')[0]} = {{ {inside} }}"

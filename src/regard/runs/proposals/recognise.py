@@ -23,7 +23,7 @@ from regard.data.recognition.files import Files, find_files, parallel_name
 from regard.data.recognition.profile import as_text, is_missing, profile_column
 from regard.data.recognition.reading import LANGUAGE_MODEL, Reading
 from regard.data.recognition.roles import find_readings
-from regard.data.recognition.table import Table, read_table
+from regard.data.recognition.table import TableSample, read_table
 from regard.tasks import TASKS
 
 RECOGNISED = (
@@ -51,14 +51,14 @@ class Recognised:
     files: Files
     readings: tuple[Reading, ...]
     "The likeliest first; of plain text one, the language model of it."
-    tables: Mapping[Split, Table] = field(default_factory=dict)
+    tables: Mapping[Split, TableSample] = field(default_factory=dict)
     "Of each split that has a file of its own; empty for plain text."
     split_column: str | None = None
     "A column whose values are train, dev and test."
     remarks: tuple[str, ...] = ()
 
     @property
-    def table(self) -> Table | None:
+    def table(self) -> TableSample | None:
         return self.tables.get("train")
 
     def group(self, reading: Reading, wishes: Wishes) -> str | None:
@@ -84,7 +84,7 @@ def recognise(sources: Sequence[str], wishes: Wishes) -> Recognised:
     first = files.train
     if not first.is_file() or file_format(first) == "txt":
         return _recognise_text(files, first, wishes)
-    tables: dict[Split, Table] = {"train": read_table(first, header=wishes.header)}
+    tables: dict[Split, TableSample] = {"train": read_table(first, header=wishes.header)}
     train = tables["train"]
     _check_names(train, wishes)
     split_column = None if len(files.splits) > 1 else _split_column(train.columns)
@@ -181,7 +181,7 @@ def _forced(columns: Mapping[str, Sequence[Any]], wishes: Wishes) -> list[Readin
     return readings
 
 
-def _check_names(table: Table, wishes: Wishes) -> None:
+def _check_names(table: TableSample, wishes: Wishes) -> None:
     options = [("--text", text) for text in wishes.texts]
     options += [("--label", wishes.label or ""), ("--group", wishes.group or "")]
     known = list(table.columns)

