@@ -84,7 +84,8 @@ class Data(Settings):
     the current folder."""
 
     text: str = Field(default="text", min_length=1)
-    "The column or key that holds the text, in tables and JSON lines; a task names its own columns."
+    """The column or key that holds the text, in tables and JSON lines (answer.text: a key inside an
+    object); a task names its own columns."""
 
     header: bool = True
     "Whether CSV and TSV files begin with a header line; without, their columns are called 1, 2, …"

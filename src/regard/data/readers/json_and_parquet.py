@@ -80,10 +80,23 @@ def _by_role(found: dict[str, Any], reader: RecordReader, *, at: str) -> Mapping
     columns = reader.options.columns
     if columns is None:
         return found
-    for column in columns.values():
-        if column.name not in found and not column.optional:
+    values = {role: _value(found, column.name) for role, column in columns.items()}
+    for role, column in columns.items():
+        if values[role] is _MISSING and not column.optional:
             raise missing_column_error(reader.name, "key", list(found), column, at=at)
-    return {role: found.get(column.name) for role, column in columns.items()}
+    return {role: None if value is _MISSING else value for role, value in values.items()}
+
+
+_MISSING = object()
+
+
+def _value(found: dict[str, Any], name: str) -> Any:
+    """The value of a key; `answers.text` is the key `text` of the object `answers`."""
+    if name in found or "." not in name:
+        return found.get(name, _MISSING)
+    first, _, rest = name.partition(".")
+    inner = found.get(first)
+    return _value(inner, rest) if isinstance(inner, dict) else _MISSING
 
 
 def _has_lone_surrogate(value: Any) -> bool:

@@ -172,7 +172,7 @@ class MethodDifference:
     @property
     def min_detectable(self) -> float:
         """The smallest true difference found with a power of 80 % by a study of this size."""
-        return _detectable_ratio(self.degrees_of_freedom, self.level) * self.se
+        return detectable_ratio(self.degrees_of_freedom, self.level) * self.se
 
     def detectable_by_plan(self) -> float | None:
         """The smallest true difference found with a power of 80 % at the last look of the plan,
@@ -213,10 +213,10 @@ class MethodDifference:
 
         def is_detected(seeds: int) -> bool:
             se = math.sqrt(persistent + per_seed / seeds)
-            ratio = _detectable_ratio(_degrees_of_freedom(seeds, self.units), self.level)
+            ratio = detectable_ratio(_degrees_of_freedom(seeds, self.units), self.level)
             return ratio * se <= abs(difference)
 
-        lowest_ratio = _detectable_ratio(_degrees_of_freedom(self.units, self.units), self.level)
+        lowest_ratio = detectable_ratio(_degrees_of_freedom(self.units, self.units), self.level)
         if lowest_ratio * self.se_persistent >= abs(difference):
             return None
         enough = 2
@@ -236,7 +236,7 @@ class MethodDifference:
 
         None where the variance over seeds rules it out, or where the number overflows.
         """
-        se = difference / _detectable_ratio(self.degrees_of_freedom, self.level)
+        se = difference / detectable_ratio(self.degrees_of_freedom, self.level)
         variance = se**2 - (self.se_seeds or 0.0) ** 2
         present = self.n if self.groups is None else self.groups
         needed = present * self.se_items**2 / variance if variance > 0 else math.inf
@@ -311,7 +311,7 @@ def _degrees_of_freedom(seeds: float, units: float) -> float:
     return max(1, min(seeds, units) - 1)
 
 
-def _detectable_ratio(degrees_of_freedom: float, level: float) -> float:
+def detectable_ratio(degrees_of_freedom: float, level: float) -> float:
     """Minimum detectable difference with POWER, in standard errors."""
     return float(
         nctdtrinc(degrees_of_freedom, 1 - POWER, stdtrit(degrees_of_freedom, (1 + level) / 2))
