@@ -184,7 +184,7 @@ class MethodDifference:
         over_seeds = self.se_seeds * math.sqrt(self.seeds / seeds)
         se = math.hypot(over_seeds, self._interim.se_items_with(seeds))
         level = 1 - plan.alphas(ALPHA / self.comparisons)[-1]
-        return _detectable_ratio(_degrees_of_freedom(seeds, self.units), level) * se
+        return detectable_ratio(_degrees_of_freedom(seeds, self.units), level) * se
 
     def chance_by_plan(self) -> float | None:
         """The chance that a later look of the plan differs; None without a plan or a later look."""
