@@ -75,7 +75,7 @@ def find_leaks(
     """
     subject = modes[EVALUATION].subject
     shortest = shortest_testable_length(subject, permission, lengths)
-    wide = find_wide_layers(LeakSearch(subject, permission, notes, seed, 0.0), modes[EVALUATION])
+    wide = find_wide_layers(LeakSearch(subject, permission, notes, seed, 0.0), modes)
     if wide:
         return wide
     if shortest is None:
