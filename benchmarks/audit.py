@@ -52,7 +52,7 @@ def clean() -> dict[str, list[Case]]:
     return {
         "random components": [(lambda one=one: one.subject, one.mask) for one in drawn],
         "masks, zeros and gates": [(build, None) for build in clean_modules.CLEAN.values()],
-        "other mixers": [(build, None) for build in MIXERS.values()],
+        "mixers other than attention": [(build, None) for build in MIXERS.values()],
         "with arguments": [(build, None) for build in models_with_arguments.CLEAN.values()],
         "window as declared": list(windows.NARROW.values()),
     }

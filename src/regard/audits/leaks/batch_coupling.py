@@ -2,7 +2,7 @@
 
 Scores of such a model are scores of a batch, and predictions cannot be repeated. Other rows are
 replaced by random ones, by rows of one token alone and by copies that end otherwise, a gradient is
-taken to them, and rows change their places; also with structural values, where the model's own
+taken to them, and rows are permuted; also with structural values, where the model's own
 weights may conceal the coupling.
 """
 
@@ -36,7 +36,7 @@ MANY_ROWS = 16
 "In evaluation mode: what depends on the others may depend on how many there are."
 COUPLED = "a row's outputs depend on the other rows of its batch"
 ALONE = "a row alone gives other outputs than the same row in a batch"
-MOVED = "a row's outputs depend on its place in the batch"
+MOVED = "a row's outputs depend on its index in the batch"
 
 Outputs: TypeAlias = Callable[[ForwardMode], Tensor]
 "A mode's outputs for the rows as they are."
@@ -121,7 +121,7 @@ def _measures(mode: ForwardMode, rows: Tensor) -> Iterator[tuple[str, Measure, f
     # Another number of rows rounds differently, and random draws are others.
     if not mode.training and mode.name not in (WEIGHTS, CACHE):
         yield ALONE, partial(_change, beside=rows[:1], kept=0), VALUE_FLOOR
-        yield MOVED, partial(_change_of_place, rows=rows), VALUE_FLOOR
+        yield MOVED, partial(_change_of_index, rows=rows), VALUE_FLOOR
 
 
 def _beside(mode: ForwardMode, rows: Tensor, kept: int, generator: torch.Generator) -> Tensor:
@@ -140,7 +140,7 @@ def _change(mode: ForwardMode, outputs: Outputs, *, beside: Tensor, kept: int) -
     return relative_change(before[kept : kept + 1], after[kept : kept + 1])
 
 
-def _change_of_place(mode: ForwardMode, outputs: Outputs, *, rows: Tensor) -> Tensor:
+def _change_of_index(mode: ForwardMode, outputs: Outputs, *, rows: Tensor) -> Tensor:
     return relative_change(outputs(mode).roll(1, dims=0), mode.outputs(rows.roll(1, dims=0)))
 
 
