@@ -17,6 +17,7 @@ def test_batch_coupling_is_the_verdict(name: str) -> None:
     report = audit(build())
     assert report.verdict == "batch coupling"
     assert report.leaks == ()
+    assert not any("depend on the inputs" in note for note in report.unchecked)
     assert report.findings[0].check == f"batch, {mode}"
     assert mode in report.sentence()
     record = AuditRecord.of_audit(report)

@@ -227,6 +227,7 @@ def _depends_on_input(search: LeakSearch, mode: ForwardMode, length: int) -> boo
     base = search.base(length)
     other = search.subject.draw_other(base, search.generator(length))
     try:
+        mode = search.isolated(mode, length)
         return bool((mode.outputs(base) != mode.outputs(other)).any())
     except ForwardError:
         return False
