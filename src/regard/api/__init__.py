@@ -15,7 +15,7 @@ from regard.core.process.garbage_collection import uncollected_imports
 
 with uncollected_imports():
     from regard.api.arguments import catalogs, load_parts
-    from regard.api.experiments import compare, evaluate, report, train, validate
+    from regard.api.experiments import compare, evaluate, plan, report, train, validate
     from regard.api.judging import judge
     from regard.api.lessons import lesson
     from regard.api.models import (
@@ -42,6 +42,7 @@ __all__ = [
     "lesson",
     "load",
     "load_parts",
+    "plan",
     "predict",
     "report",
     "train",

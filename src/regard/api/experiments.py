@@ -24,6 +24,7 @@ from regard.runs.validate import Validation, validate_recipe
 from regard.training.interrupt import signals_as_interrupt
 
 if TYPE_CHECKING:
+    from regard.studies.engines.schedule import StudySchedule
     from regard.studies.outcome import Outcome
 
 
@@ -121,6 +122,34 @@ def compare(
     write_comparison_report(outcome.folder, outcome)
     outcome.check_some_run_is_finished()
     return outcome
+
+
+def plan(
+    study: str | PathLike[str],
+    *,
+    out: str | PathLike[str] | None = None,
+    seeds: Sequence[int] = (),
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    observer: Observer | None = None,
+) -> StudySchedule:
+    """The trainings that are left of a study, as commands for another scheduler.
+
+    Prepares the data and fixes every recipe, but trains nothing. Once the commands have ended,
+    `compare` collects and judges; where tuning trials or initial models come first, the rest
+    follows from them, and `plan` is called again.
+    """
+    from regard.studies.compare import schedule
+
+    files = as_files(user_files)
+    load_parts(files)
+    with observed_training(observer) as on_study:
+        return schedule(
+            as_path(study, "study"),
+            out=None if out is None else as_path(out, "out"),
+            seeds=seeds,
+            user_files=files,
+            observer=on_study,
+        )
 
 
 def report(

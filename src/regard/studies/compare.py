@@ -10,7 +10,6 @@ seeds trains only those.
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,9 +32,19 @@ from regard.runs.run import Run
 from regard.studies.collect import collect_outcome
 from regard.studies.completed_runs import read_completed_run
 from regard.studies.engines.efficiency import Efficiency
-from regard.studies.engines.job import Job, JobResult
+from regard.studies.engines.job import Engine, Job, JobResult
 from regard.studies.engines.local import LocalEngine
-from regard.studies.initial_models import initial_model_remarks, prepare_initial_models
+from regard.studies.engines.schedule import (
+    Schedule,
+    StudySchedule,
+    UnfinishedJobsError,
+    scheduled,
+)
+from regard.studies.initial_models import (
+    InitialModels,
+    initial_model_remarks,
+    prepare_initial_models,
+)
 from regard.studies.inspections import store_inspections
 from regard.studies.looks import UNREADABLE, add_look
 from regard.studies.outcome import (
@@ -64,7 +73,6 @@ def compare(
     observer: Observer = SILENT,
 ) -> Outcome:
     """Run a study file. `jobs` runs in parallel; 0: one per CPU core."""
-    began = time.perf_counter()
     loaded = LoadedStudy.load(path, seeds=tuple(seeds))
     _check_only(loaded, only)
     home = Path(out) if out is not None else Path("runs") / loaded.study.name
@@ -79,14 +87,51 @@ def compare(
     with engine:
         if not (home / "plan.json").exists():  # else most may be finished
             engine.start(len(loaded.variants) * len(loaded.study.seeds))
-        pool = _Pool(home, engine, tuple(only), began)
+        pool = _Pool(home, engine, tuple(only))
+        initial_models, variants, results = _train(loaded, pool, observer=observer)
         command = _command(path, out, loaded.study.seeds, files)
-        return _compare(loaded, pool, command=command, observer=observer)
+        outcome = collect_outcome(loaded, results, variants, home=home, command=command)
+        outcome.remarks += initial_model_remarks(initial_models, loaded)
+        keep_looks(outcome, home)
+        score_probes(outcome, loaded.study.probes, home=home)
+        store_inspections(outcome, loaded.study.probes, home=home)
+        outcome.efficiency = engine.efficiency() or _former_efficiency(home)
+        return write_outcome(home, outcome)
 
 
-def _compare(loaded: LoadedStudy, pool: _Pool, *, command: str, observer: Observer) -> Outcome:
+def schedule(
+    path: str | Path,
+    *,
+    out: str | Path | None = None,
+    seeds: Sequence[int] = (),
+    user_files: Sequence[str | Path] = (),
+    observer: Observer = SILENT,
+) -> StudySchedule:
+    """What is left to train of a study, for another scheduler; nothing is trained."""
+    loaded = LoadedStudy.load(path, seeds=tuple(seeds))
+    home = Path(out) if out is not None else Path("runs") / loaded.study.name
+    _open(home, loaded)
+    files, recipes = tuple(map(Path, user_files)), home / "recipes"
+    last = _command(path, out, seeds, files)
+    try:
+        _train(loaded, _Pool(home, Schedule(), ()), observer=observer)
+    except UnfinishedJobsError as unfinished:
+        left = [scheduled(job, recipes=recipes, user_files=files) for job in unfinished.jobs]
+        job = unfinished.jobs[0]
+        # Initial models stand beside the study, and trials have the first seed.
+        more = not job.folder.is_relative_to(home) or (
+            loaded.study.tune and job.seed == loaded.study.seeds[0]
+        )
+        return StudySchedule(tuple(left), last.replace(" compare ", " plan ", 1) if more else last)
+    return StudySchedule((), last)
+
+
+def _train(
+    loaded: LoadedStudy, pool: _Pool, *, observer: Observer
+) -> tuple[InitialModels, list[VariantOutcome], list[JobResult]]:
+    """Everything that is trained: initial models, trials, then each variant with every seed."""
     home = pool.home
-    initial_models = prepare_initial_models(loaded, home=home, run_jobs=pool.train)
+    initial_models = prepare_initial_models(loaded, home=home, run_jobs=pool.engine.run_jobs)
     planned = plan(home, loaded, initial_models, observer=observer)
     variants = [
         VariantOutcome(variant.name, dict(variant.changes), operations=planned[n].operations)
@@ -105,21 +150,14 @@ def _compare(loaded: LoadedStudy, pool: _Pool, *, command: str, observer: Observ
     ]
     results = pool.run([job for job in trainings if job.variant not in untuned])
     results += [JobResult(job, untuned[job.variant]) for job in trainings if job.variant in untuned]
-    outcome = collect_outcome(loaded, results, variants, home=home, command=command)
-    outcome.remarks += initial_model_remarks(initial_models, loaded)
-    keep_looks(outcome, home)
-    score_probes(outcome, loaded.study.probes, home=home)
-    store_inspections(outcome, loaded.study.probes, home=home)
-    outcome.efficiency = pool.efficiency()
-    return write_outcome(home, outcome)
+    return initial_models, variants, results
 
 
 @dataclass(frozen=True)
 class _Pool:
     home: Path
-    engine: LocalEngine
+    engine: Engine
     only: tuple[str, ...]
-    began: float
 
     def run(self, jobs: Sequence[Job]) -> list[JobResult]:
         """Run the selected jobs; finished runs of variants that are not selected count too."""
@@ -128,21 +166,15 @@ class _Pool:
             for job in jobs
             if not self.only or job.variant in self.only or Run(job.folder).is_finished
         ]
-        results = {result.job.folder: result for result in self.train(selected)}
+        results = {result.job.folder: result for result in self.engine.run_jobs(selected)}
         return [results.get(job.folder, JobResult(job, NOT_SELECTED)) for job in jobs]
 
-    def train(self, jobs: Sequence[Job]) -> list[JobResult]:
-        return self.engine.run_jobs(jobs)
 
-    def efficiency(self) -> Efficiency | None:
-        """Of this call; if it trained nothing, of the last one that did."""
-        engine = self.engine
-        if engine.trainings:
-            seconds = time.perf_counter() - self.began
-            return Efficiency(engine.slots, engine.trainings, engine.training_seconds, seconds)
-        with suppress(UserError):
-            return read_outcome(self.home).efficiency
-        return None
+def _former_efficiency(home: Path) -> Efficiency | None:
+    """Of the last call that trained something."""
+    with suppress(UserError):
+        return read_outcome(home).efficiency
+    return None
 
 
 def _check_only(loaded: LoadedStudy, only: Sequence[str]) -> None:

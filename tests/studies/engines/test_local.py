@@ -124,7 +124,7 @@ def test_a_worker_trains_one_job_after_another(tmp_path, worker):
     jobs = [Job("a", seed, RECIPE, tmp_path / "a" / f"seed-{seed}") for seed in range(5)]
     with LocalEngine(slots=2, recipes=tmp_path) as engine:
         assert [result.reason for result in engine.run_jobs(jobs)] == [""] * 5
-        assert engine.trainings == 5
+        assert engine.efficiency().trainings == 5
     assert worker.started <= 2
 
 
@@ -167,7 +167,8 @@ def test_seconds_of_training_are_those_of_this_call(tmp_path, worker):
     worker.answer = answer
     with LocalEngine(slots=1, recipes=tmp_path) as engine:
         [result] = engine.run_jobs([Job("a", 0, RECIPE, folder)])
-    assert result.seconds == engine.training_seconds == 12.5
+    assert result.seconds == engine.efficiency().training_seconds == 12.5
+    assert engine.efficiency().slots == 1
 
 
 def test_job_that_lost_the_race_for_the_lock_is_waited_for(tmp_path, worker):

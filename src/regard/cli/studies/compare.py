@@ -48,7 +48,7 @@ def compare(
             outcome = api.compare(
                 study,
                 out=out,
-                seeds=_parse_seeds(seeds),
+                seeds=parse_seeds(seeds),
                 jobs=jobs,
                 only=only or (),
                 user_files=user_files or (),
@@ -93,7 +93,7 @@ def sweep(
     compare(study, out, seeds, jobs, only, user_files, as_json)
 
 
-def _parse_seeds(text: str) -> tuple[int, ...]:
+def parse_seeds(text: str) -> tuple[int, ...]:
     """`0,1,2` or `0-4`, both ends included."""
     seeds: list[int] = []
     try:
