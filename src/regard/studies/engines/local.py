@@ -13,6 +13,7 @@ the resumed study waits for them instead of writing into the same folders.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ class RunningJob:
     log: Path
     seconds_before: float
     "Of its training, before this call."
+    began: float
 
 
 class LocalEngine:
@@ -53,6 +55,8 @@ class LocalEngine:
         self.workers_started = 0
         self._trained: list[JobResult] = []
         self._began = time.perf_counter()
+        self._seconds_of: dict[str, float] = {}
+        "By variant: what its last job took, from order to answer."
         self._recipes = recipes
         self._user_files = user_files
         self._on_job = on_job
@@ -101,7 +105,7 @@ class LocalEngine:
         waiting = [job for job in jobs if job.folder not in results]
         running: list[RunningJob] = []
         while waiting or running:
-            for job in list(waiting):
+            for job in self._in_order(waiting):
                 if len(running) >= self.slots:
                     break
                 if is_locked(job.folder):
@@ -128,8 +132,17 @@ class LocalEngine:
                 result = _result(one, exit_code)
                 results[one.job.folder] = result
                 self._trained.append(result)
+                self._seconds_of[one.job.variant] = time.perf_counter() - one.began
                 self._on_job("failed" if result.reason else "finished", one.job, result.reason)
         return [results[job.folder] for job in jobs]
+
+    def _in_order(self, jobs: Sequence[Job]) -> list[Job]:
+        """Seed by seed; of one seed the longest first, so that no slot waits long at the end."""
+        seeds = {job.seed: number for number, job in reversed([*enumerate(jobs)])}
+        return sorted(
+            jobs,
+            key=lambda job: (seeds[job.seed], -self._seconds_of.get(job.variant, math.inf)),
+        )
 
     def _begin(self, job: Job) -> RunningJob:
         recipe = job.write_recipe(self._recipes)
@@ -138,7 +151,7 @@ class LocalEngine:
         worker = self._free_worker()
         seconds_before = job.trained_seconds()
         worker.train(job, recipe=recipe, log=log, user_files=self._user_files)
-        return RunningJob(job, worker, log, seconds_before)
+        return RunningJob(job, worker, log, seconds_before, time.perf_counter())
 
     def _free_worker(self) -> WorkerProcess:
         return next((one for one in self._workers if one.is_free), None) or self._start_worker()
