@@ -36,6 +36,7 @@ from benchmarks.speed import (
 from benchmarks.speed.data import MissingDataError
 from benchmarks.speed.timing import Row
 
+from benchmarks import forecasts
 from regard.core.process import cpu
 from regard.ops.cpu import library
 
@@ -59,6 +60,7 @@ BENCHMARKS: dict[str, Callable[..., Iterable[Row]]] = {
     "generation": generation.rows,
     "fine-tuning": fine_tuning.rows,
     "startup": startup.rows,
+    "forecasts": forecasts.rows,
 }
 
 

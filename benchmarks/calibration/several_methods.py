@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from benchmarks.calibration.simulation import Simulation, familywise_detection_rate
 
-from regard.evaluation.statistics.significance import holm
+from regard.evaluation.statistics.holm import holm
 
 SECTION = """## Several equal methods against one reference
 

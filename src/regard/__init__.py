@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.api import (
         audit,
         compare,
+        errors,
         evaluate,
         export_model,
         import_model,
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
         plan,
         predict,
         report,
+        sweep,
         train,
         validate,
     )
+    from regard.api.text_classifier import TextClassifier
     from regard.attention.attend import attend
     from regard.attention.masks import mask
     from regard.audits.audited import audited
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from regard.runs.recipe import Recipe
 
 _HOMES = {
+    "TextClassifier": "regard.api.text_classifier:TextClassifier",
     "LoadedModel": "regard.runs.models.loaded_model:LoadedModel",
     "Recipe": "regard.runs.recipe:Recipe",
     "UserError": "regard.core.errors:UserError",
@@ -46,6 +50,7 @@ _HOMES = {
     "audit": "regard.api:audit",
     "audited": "regard.audits.audited:audited",
     "compare": "regard.api:compare",
+    "errors": "regard.api:errors",
     "evaluate": "regard.api:evaluate",
     "export_model": "regard.api:export_model",
     "import_model": "regard.api:import_model",
@@ -58,6 +63,7 @@ _HOMES = {
     "plan": "regard.api:plan",
     "predict": "regard.api:predict",
     "report": "regard.api:report",
+    "sweep": "regard.api:sweep",
     "train": "regard.api:train",
     "validate": "regard.api:validate",
 }
@@ -65,12 +71,14 @@ _HOMES = {
 __all__ = [
     "LoadedModel",
     "Recipe",
+    "TextClassifier",
     "UserError",
     "__version__",
     "attend",
     "audit",
     "audited",
     "compare",
+    "errors",
     "evaluate",
     "export_model",
     "import_model",
@@ -83,6 +91,7 @@ __all__ = [
     "plan",
     "predict",
     "report",
+    "sweep",
     "train",
     "validate",
 ]

@@ -197,3 +197,18 @@ def test_no_query_or_no_key(kind, queries, keys):
                 assert attended.weights.shape == (1, 2, queries, keys)
             attended.out.sum().backward()
             assert not any(x.grad.any() for x in (q, k, v))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_gradients_of_saturated_scores_vanish(dropout):
+    """One key has all weight where scores are 10³ apart: nothing is left to enlarge."""
+    q, k, v = (draw(seed, 2, 2, 64, 16, dtype=torch.float32) for seed in range(3))
+    with torch.no_grad():
+        q *= 300
+        k *= 300
+    function = Dot().build(HeadShape(width=16, heads=2))
+    attended = attend(q, k, v, masks.causal(), function, dropout=dropout)
+    assert attended.path == "query-blocks"
+    (attended.out * torch.randn(attended.out.shape)).sum().backward()
+    assert q.grad.abs().max() < 1e-6
+    assert k.grad.abs().max() < 1e-6

@@ -137,6 +137,6 @@ def test_objective_trains_and_is_evaluated(workspace, tmp_path, objective, model
 
 
 def test_spanbert_without_a_boundary_head_is_refused(workspace, tmp_path):
-    with pytest.raises(regard.UserError, match=r"Set model\.boundary = true"):
+    with pytest.raises(regard.UserError, match=r"needs model\.boundary = true"):
         regard.train(recipe(workspace, {"kind": "spanbert"}), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -166,7 +166,34 @@ def change_schema(folder: Path) -> None:
     (folder / "meta.json").write_text(json.dumps({**meta, "schema": 0}))
 
 
-@pytest.mark.parametrize("damage", [truncate_tokens, remove_offsets, truncate_meta, change_schema])
+def change_fields(folder: Path) -> None:
+    """Three that agree with each other: the file is JSON, and each value is possible."""
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["splits"]["dev"] |= {"unknown": 7, "truncated": 1, "truncated_tokens": 3}
+    (folder / "meta.json").write_text(json.dumps(meta))
+
+
+def flip_a_key(folder: Path) -> None:
+    file = folder / "meta.json"
+    file.write_text(file.read_text().replace('"unknown"', '"unkoown"', 1))
+
+
+def nest(folder: Path) -> None:
+    (folder / "meta.json").write_text("[" * 200_000)
+
+
+DAMAGES = [
+    truncate_tokens,
+    remove_offsets,
+    truncate_meta,
+    change_schema,
+    change_fields,
+    flip_a_key,
+    nest,
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_cache_is_detected_and_rebuilt(corpus: Corpus, home: Path, damage: Any) -> None:
     intact = load_or_build_cache(corpus, Letters())
     damage(intact.folder)

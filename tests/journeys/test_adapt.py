@@ -149,7 +149,10 @@ def test_lora_run_can_be_an_initial_model_and_a_prompt_cannot(workspace: Workspa
         ({"adapt__kind": "prompt", "adapt__length": 40}, ("40", "context = 16")),
         ({"adapt__kind": "lorra"}, ("did you mean", "lora")),
         ({"init_from": None, "adapt__kind": "lora"}, ("there is none", "Set init_from")),
-        ({"init_from": "pip:no-such-package"}, ("not installed", "pip install no-such-package")),
+        (
+            {"init_from": "pip:no-such-package"},
+            ("not installed", "if you know it and trust"),
+        ),
     ],
     ids=["pattern", "long prompt", "misspelt", "nothing to adapt", "no package"],
 )

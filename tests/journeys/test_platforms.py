@@ -4,7 +4,8 @@ import json
 import subprocess
 import sys
 
-from tests.journeys.workspace import Workspace
+import pytest
+from tests.journeys.workspace import Workspace, generated_text
 
 from regard.runs.lock import lock_run
 
@@ -48,15 +49,26 @@ def test_command_line_does_not_set_omp_wait_policy(workspace: Workspace) -> None
     assert "OMP_WAIT_POLICY" not in completed.stdout
 
 
+@pytest.mark.long
+def test_training_in_a_terminal_of_ascii(workspace: Workspace) -> None:
+    workspace.write("generated.txt", generated_text().replace("cat", "cät"))
+    workspace.recipe()
+    ascii_terminal = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for arguments in (("train", "tiny.toml"), ("evaluate", "runs/tiny"), ("runs",)):
+        with workspace.spawn(*arguments, **ascii_terminal) as process:
+            _, stderr = process.communicate(timeout=120)
+        assert process.returncode == 0, stderr
+
+
 def test_second_training_into_a_locked_folder_is_refused(
     workspace: Workspace,
 ) -> None:
     workspace.recipe()
-    with lock_run(workspace.folder / "runs" / "tiny"):
+    with lock_run(workspace.folder / "runs" / "tiny", "training"):
         for flags in ((), ("--resume",)):
             result = workspace.invoke("train", "tiny.toml", *flags)
             assert result.exit_code == 2
-            assert "another process is training into" in result.error
+            assert "another process is writing to" in result.error
             assert not (workspace.folder / "runs" / "tiny").exists()
     assert workspace.invoke("train", "tiny.toml").exit_code == 0
     assert [file.name for file in (workspace.folder / "runs").iterdir()] == ["tiny"]

@@ -7,12 +7,21 @@ from typing import Any
 import pytest
 from tests.journeys.workspace import Workspace, generated_sentences
 
+from regard.core.seal import break_seal
+
 BOILERPLATE = "the cat sees the dog again."
 
 
 def read_results(workspace: Workspace) -> dict[str, Any]:
     results: dict[str, Any] = json.loads((workspace.folder / "runs/tiny/results.json").read_text())
     return results
+
+
+def write_results(workspace: Workspace, results: dict[str, Any]) -> None:
+    """Results as another version might have written them."""
+    run = workspace.folder / "runs/tiny"
+    break_seal(run)
+    (run / "results.json").write_text(json.dumps(results))
 
 
 def read_report(workspace: Workspace) -> str:
@@ -74,7 +83,7 @@ def test_flagged_samples_of_a_model_behind_its_baselines_give_no_warning(
     results["health"]["samples"]["flags"] = ["samples repeat themselves: <b>all</b>"]
     for row in results["comparisons"]:
         row["verdict"] = "behind"
-    (trained.folder / "runs/tiny/results.json").write_text(json.dumps(results))
+    write_results(trained, results)
     trained.run("report", "runs/tiny")
     page = read_report(trained)
     assert "Good perplexity, bad samples" not in page
@@ -84,7 +93,7 @@ def test_flagged_samples_of_a_model_behind_its_baselines_give_no_warning(
 def test_results_without_health_are_still_reported(trained: Workspace) -> None:
     results = read_results(trained)
     del results["health"]
-    (trained.folder / "runs/tiny/results.json").write_text(json.dumps(results))
+    write_results(trained, results)
     trained.run("report", "runs/tiny")
     assert "Judged on" not in read_report(trained)
 

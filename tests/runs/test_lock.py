@@ -1,59 +1,167 @@
-"""One writer per run folder, with or without locks of the file system."""
+"""One writer per run folder: processes, machines, file systems with and without locks."""
 
 import errno
+import os
 import subprocess
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from regard.core.errors import UserError
-from regard.runs.lock import is_locked, lock_run
+from regard.runs import lock, lock_holder
+from regard.runs.lock import RunLockedError, is_locked, lock_run, lock_run_for_evaluation
 
 HOLD = """
-import sys, time
+import errno, platform, sys, time
 from pathlib import Path
+from regard.runs import lock_holder
 from regard.runs.lock import lock_run
-with lock_run(Path(sys.argv[1])):
+
+folder, deed, host, file_system = sys.argv[1:]
+lock_holder.BEAT_SECONDS = 0.1
+if host:
+    platform.node = lambda: host
+if file_system == "no locks":
+    import filelock._unix
+    def refuse(descriptor):
+        raise OSError(errno.ENOLCK, "no locks here")
+    filelock._unix._lock_fd_nonblocking = refuse
+with lock_run(Path(folder), deed):
     print("held", flush=True)
     time.sleep(60)
 """
 
 
+@contextmanager
+def held_by_another_process(folder, deed="training", *, host="", file_system="system locks"):
+    command = [sys.executable, "-c", HOLD, str(folder), deed, host, file_system]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout.readline() == "held\n"
+            yield holder
+        finally:
+            holder.kill()
+
+
+def refuse_locks(monkeypatch, number=errno.ENOLCK):
+    def refuse(descriptor):
+        raise OSError(number, "no locks here")
+
+    monkeypatch.setattr("filelock._unix._lock_fd_nonblocking", refuse)
+
+
 @pytest.fixture(params=["system locks", "no locks", "no fcntl"])
 def file_system(request, monkeypatch):
     if request.param != "system locks":
-        number = errno.ENOSYS if request.param == "no fcntl" else errno.ENOLCK
-
-        def refuse(descriptor):
-            raise OSError(number, "no locks here")
-
-        monkeypatch.setattr("filelock._unix._lock_fd_nonblocking", refuse)
+        refuse_locks(monkeypatch, errno.ENOSYS if request.param == "no fcntl" else errno.ENOLCK)
     return request.param
 
 
-@pytest.mark.filterwarnings("ignore:flock not supported")
 @pytest.mark.usefixtures("file_system")
 def test_a_run_folder_has_one_writer(tmp_path):
     folder = tmp_path / "runs" / "a"
     assert not is_locked(folder)
-    with lock_run(folder):
+    with lock_run(folder, "training"):
         assert is_locked(folder)
         assert not is_locked(tmp_path / "runs" / "b")
-        with pytest.raises(UserError, match="another process is training into"), lock_run(folder):
+        with pytest.raises(RunLockedError), lock_run(folder, "report"):
             pytest.fail("two writers")
     assert not is_locked(folder)
-    with lock_run(folder):
+    with lock_run(folder, "training"):
         pass
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_lock_is_released_when_its_process_is_killed(tmp_path):
+@pytest.mark.parametrize("file_system", ["system locks", "no locks"])
+def test_the_second_writer_is_told_the_first_and_takes_over_when_it_dies(
+    tmp_path, monkeypatch, file_system
+):
+    if file_system == "no locks":
+        refuse_locks(monkeypatch)
     folder = tmp_path / "a"
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout.readline() == "held\n"
+    with held_by_another_process(folder, "deletion", file_system=file_system) as holder:
         assert is_locked(folder)
+        with pytest.raises(RunLockedError) as caught, lock_run(folder, "training"):
+            pytest.fail("two writers")
+        found = caught.value.holder
+        assert (found.deed, found.pid) == ("deletion", holder.pid)
+        for said in (str(folder), "deletion", str(holder.pid), found.host, found.since[:10]):
+            assert said in str(caught.value)
         holder.kill()
         holder.wait()
         assert not is_locked(folder)
+        with lock_run(folder, "training"):
+            assert lock_holder.LockHolder.read(tmp_path / ".a.writer.json").pid == os.getpid()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("file_system", ["system locks", "no locks"])
+def test_a_holder_on_another_machine_keeps_the_lock_while_it_beats(
+    tmp_path, monkeypatch, file_system
+):
+    """Two machines on a network folder: neither sees the other's processes or system locks."""
+    monkeypatch.setattr(lock_holder, "BEAT_SECONDS", 0.1)
+    refuse_locks(monkeypatch)
+    if file_system == "system locks":  # granted to each machine alone
+        monkeypatch.setattr("filelock._unix._lock_fd_nonblocking", lambda descriptor: True)
+        monkeypatch.setattr("filelock._unix._unlock_fd", lambda descriptor: None)
+    folder = tmp_path / "a"
+    with held_by_another_process(folder, host="elsewhere", file_system=file_system) as holder:
+        if file_system == "no locks":
+            # As filelock records the holder: a process of this machine would count as dead.
+            soft_lock = tmp_path / ".a.soft-lock"
+            soft_lock.write_text(soft_lock.read_text().replace(lock_holder.platform.node(), "x"))
+        with pytest.raises(RunLockedError, match="elsewhere"), lock_run(folder, "training"):
+            pytest.fail("two writers")
+        holder.kill()
+        holder.wait()
+        with lock_run(folder, "training"):
+            assert lock_holder.LockHolder.read(tmp_path / ".a.writer.json").pid == os.getpid()
+
+
+def test_evaluations_run_beside_each_other_and_beside_nothing_else(tmp_path):
+    folder = tmp_path / "a"
+    with (
+        held_by_another_process(folder, "evaluation"),
+        lock_run_for_evaluation(folder),
+        pytest.raises(RunLockedError),
+        lock_run(folder, "training"),
+    ):
+        pytest.fail("trains while evaluated")
+    with (
+        held_by_another_process(folder, "training"),
+        pytest.raises(RunLockedError),
+        lock_run_for_evaluation(folder),
+    ):
+        pytest.fail("evaluates while trained")
+
+
+def test_an_evaluation_needs_no_permission_to_write(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(errno.EROFS, "read-only file system")
+
+    monkeypatch.setattr(lock, "_acquired", refuse)
+    with lock_run_for_evaluation(tmp_path / "a"):
+        pass
+    with pytest.raises(PermissionError), lock_run(tmp_path / "a", "training"):
+        pass
+
+
+def test_a_lock_of_an_unknown_holder_is_still_a_lock(tmp_path):
+    with lock_run(tmp_path / "a", "training"):
+        (tmp_path / ".a.writer.json").write_text("half a fi")
+        with pytest.raises(RunLockedError) as caught, lock_run(tmp_path / "a", "training"):
+            pytest.fail("two writers")
+        assert caught.value.holder is None
+        assert isinstance(caught.value, UserError)
+
+
+def test_the_folder_may_be_the_working_directory(tmp_path, monkeypatch):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with lock_run(Path(), "report"):
+        assert is_locked(folder)
+    assert list(tmp_path.iterdir()) == [folder]

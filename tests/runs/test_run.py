@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 from regard.core.errors import UserError
+from regard.runs.models.saved_config import read_config
 from regard.runs.results import read_audit
-from regard.runs.run import Run, read_config
+from regard.runs.run import Run
 from regard.training.checkpoint import load_checkpoint
 
 

@@ -58,7 +58,7 @@ class StudyFolder:
             name="study",
             question="",
             decides="dev.perplexity",
-            seeds=SEEDS,
+            all_seeds=SEEDS,
             budget="steps",
             tune={},
             tolerance=0.05,

@@ -15,7 +15,8 @@ from regard.core.process.garbage_collection import uncollected_imports
 
 with uncollected_imports():
     from regard.api.arguments import catalogs, load_parts
-    from regard.api.experiments import compare, evaluate, plan, report, train, validate
+    from regard.api.evaluation import errors, evaluate
+    from regard.api.experiments import report, train, validate
     from regard.api.judging import judge
     from regard.api.lessons import lesson
     from regard.api.models import (
@@ -27,12 +28,14 @@ with uncollected_imports():
         load,
         predict,
     )
+    from regard.api.studies import compare, plan, sweep
     from regard.core.html_display import HtmlDisplay
 
 __all__ = [
     "audit",
     "catalogs",
     "compare",
+    "errors",
     "evaluate",
     "export_model",
     "import_model",
@@ -45,6 +48,7 @@ __all__ = [
     "plan",
     "predict",
     "report",
+    "sweep",
     "train",
     "validate",
 ]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -17,12 +16,8 @@ from regard.attention.masks.mask import Mask
 from regard.audits.audit import Audit
 from regard.audits.audit import audit as audit_model
 from regard.audits.leaks.permission import Permission, build_permission
-from regard.core.errors import UserError
 from regard.core.ledger import Ledger
 from regard.core.progress import OnProgress, no_progress
-from regard.data.corpus import Data, open_corpus
-from regard.data.readers.formats import read_records
-from regard.data.readers.records import DropCounts, ReadOptions, Record
 from regard.interop.export_model import ExportReport
 from regard.interop.import_model import ImportReport
 from regard.interop.import_model import import_model as import_checkpoint
@@ -31,6 +26,7 @@ from regard.runs.inspection.inspection import Inspection
 from regard.runs.models.export import export_saved_model
 from regard.runs.models.loaded_model import LoadedModel, load_model
 from regard.runs.models.model_subject import auditable
+from regard.runs.predict import predict as predict_rows
 
 
 def load(
@@ -55,53 +51,22 @@ def load(
 
 def predict(
     run: str | PathLike[str] | LoadedModel,
-    file: str | PathLike[str],
+    rows: Any,
     *,
     header: bool = True,
     user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     on_progress: OnProgress = no_progress,
 ) -> list[dict[str, Any]]:
-    """Predictions of a task's model for every row of a file, with confidences.
+    """Predictions of a task's model for every row, with confidences.
 
-    `at` is the row's location in the file, `record` the row with all its columns. `predicted` is
-    None for a row without text.
+    `rows` are a file, a list (of texts; of tuples, where the task reads several; of dictionaries by
+    column) or a data frame. `at` is a row's location, `record` the row with all its columns.
+    `predicted` is None for a row without text.
     """
-    path = as_path(file, "file")
+    if isinstance(rows, PathLike) or (isinstance(rows, str) and not rows):
+        rows = as_path(rows, "rows")
     loaded = run if isinstance(run, LoadedModel) else load(run, user_files=user_files)
-    if loaded.task is None or loaded.problem is None:
-        raise UserError(
-            f"{loaded.folder} was trained on texts and has no task, so it predicts nothing",
-            topic="predict",
-            hint="Generate text with `regard generate`, or train a recipe with a [task].",
-        )
-    task = loaded.task
-    columns = task.columns()
-    inputs = task.input_columns()
-    rows = open_corpus(
-        Data(corpus=str(file), header=header),
-        columns,
-        types=task.column_types(),
-        optional=[role for role in columns if role not in inputs],
-        settings=task.column_settings(),
-    ).all_records()
-    answers = loaded.problem.answer(loaded.model, rows, on_progress=on_progress)
-    by_location = {row.at: answer for row, answer in zip(rows, answers, strict=True)}
-    return [
-        {
-            **by_location.get(row.at, {"predicted": None}),
-            "item": number,
-            "at": row.at,
-            "record": row,
-        }
-        for number, row in enumerate(_with_all_columns(path, rows, header=header))
-    ]
-
-
-def _with_all_columns(file: Path, rows: list[Record], *, header: bool) -> Iterable[Record]:
-    """The rows of the file with all columns; a built-in corpus has no others."""
-    if not file.is_file():
-        return rows
-    return read_records(file, ReadOptions(columns=None, header=header), DropCounts())
+    return predict_rows(loaded, rows, header=header, on_progress=on_progress)
 
 
 def ledger(

@@ -12,7 +12,9 @@ Shapes: b batch, h heads, i query, j key, d head width. Masks: True = may attend
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +27,8 @@ from regard.attention.masks.structure import Band
 from regard.core.errors import UserError
 from regard.nn.dropout import dropout
 
+ROW_HEADS = 4
+"Dimensions of tensors with rows and heads."
 STRIPE = 64
 "Queries per stripe, where the mask is a band; fewer would not fill a kernel."
 
@@ -42,10 +46,15 @@ def attend(
     need_weights: bool = False,
 ) -> AttentionOutput:
     """Attention of `q` (b,h,i,d) over `k` and `v` (b,h,j,d); `bias` (b,h,i,j) is added to the
-    scores.
+    scores. Without heads the shapes are (b,i,d) and (b,j,d), of a single row (i,d) and (j,d).
 
     `first_query` is the position of the first query among the keys: the number of cached keys.
     `need_weights` takes the explicit path, the only one that computes them."""
+    if not (q.ndim == k.ndim == v.ndim == ROW_HEADS):
+        same = partial(
+            attend, mask=mask, function=function, first_query=first_query, dropout=dropout
+        )
+        return _with_heads(partial(same, need_weights=need_weights), q, k, v, bias=bias)
     function, mask = function or DotProduct(), bidirectional() if mask is None else mask
     _check_arguments(k, v, mask)
     mask.check_fits(
@@ -73,6 +82,35 @@ def attend(
         if _is_narrow(mask.structure.band, k.shape[-2]):
             return _in_stripes(inputs, function, mask.structure.band)
     return function.fast(inputs) or _explicit(inputs, function)
+
+
+def _with_heads(
+    attend_heads: Callable[..., AttentionOutput],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    bias: Tensor | None,
+) -> AttentionOutput:
+    """Attention of tensors without heads, or without batch and heads: there is one of each."""
+    dimensions = q.ndim
+    if not (dimensions == k.ndim == v.ndim and dimensions in (2, 3)):
+        raise UserError(
+            f"queries, keys and values have the shapes {tuple(q.shape)}, {tuple(k.shape)} and "
+            f"{tuple(v.shape)}",
+            topic="attention",
+            hint="Give (batch, heads, positions, width) each; without heads (batch, positions, "
+            "width), of a single row (positions, width).",
+        )
+    if bias is not None and bias.ndim == dimensions == ROW_HEADS - 1:
+        bias = bias.unsqueeze(1)
+    if dimensions == ROW_HEADS - 1:
+        output = attend_heads(q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1), bias=bias)
+        weights = None if output.weights is None else output.weights.squeeze(1)
+        return AttentionOutput(output.out.squeeze(1), weights, output.path)
+    output = attend_heads(q[None, None], k[None, None], v[None, None], bias=bias)
+    weights = None if output.weights is None else output.weights[0, 0]
+    return AttentionOutput(output.out[0, 0], weights, output.path)
 
 
 def _without_pairs(inputs: AttentionInputs, *, need_weights: bool) -> AttentionOutput:

@@ -51,6 +51,9 @@ class Audit(HtmlDisplay):
     reason: str
     seconds: float
 
+    def __repr__(self) -> str:
+        return f"<Audit {self.target}: {self.sentence()}>"
+
     @property
     def is_clean(self) -> bool:
         return self.verdict == "clean"

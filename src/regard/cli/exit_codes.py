@@ -14,7 +14,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from regard.core.errors import UserError
+from regard.core.untrusted import MAX_SHOWN, is_panic, shorten
 
+MAX_MESSAGE = 10_000
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 PATH_ERRORS = {
     errno.EACCES,
@@ -41,7 +43,11 @@ def run_command(command: Callable[[], object]) -> None:
         # `regard … | head` closed the pipe: no reader is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
-    except Exception as problem:  # never show a bare traceback
+    except BaseException as problem:  # never show a bare traceback
+        if isinstance(problem, SystemExit | GeneratorExit):
+            raise
+        if is_panic(problem):
+            exit_with(panic_sentence(problem), code=2)
         message = disk_error(problem) if isinstance(problem, OSError) else memory_error(problem)
         if message:
             exit_with(message, code=2)
@@ -49,13 +55,17 @@ def run_command(command: Callable[[], object]) -> None:
 
 
 def exit_with(message: str, *, code: int) -> NoReturn:
+    if len(message) > MAX_MESSAGE:  # it may name a path of any length
+        message = f"{message[: MAX_MESSAGE // 2]} … {message[-MAX_MESSAGE // 2 :]}"
     print(message, file=sys.stderr)
     raise SystemExit(code)
 
 
 def disk_error(problem: OSError) -> str | None:
     """The message for a full disk or an unusable path; None for other errors."""
-    target = f" for {problem.filename}" if problem.filename else ""
+    name = str(problem.filename)
+    name = name if len(name) <= MAX_SHOWN else shorten(name)
+    target = f" for {name}" if problem.filename else ""
     if problem.errno in DISK_FULL:
         return (
             f"disk: no space left{target}. What was saved before is intact: "
@@ -63,16 +73,19 @@ def disk_error(problem: OSError) -> str | None:
         )
     if problem.errno in PATH_ERRORS and problem.filename:
         return (
-            f"disk: {problem.filename} cannot be used ({problem.strerror}). "
+            f"disk: {name} cannot be used ({problem.strerror}). "
             "Check the file and its permissions, or give another path."
         )
     return None
 
 
-def memory_error(problem: Exception) -> str | None:
+def memory_error(problem: BaseException) -> str | None:
     """The message for out-of-memory errors, which torch words differently by device."""
-    signs = ("can't allocate memory", "out of memory")
-    if isinstance(problem, MemoryError) or any(sign in str(problem) for sign in signs):
+    signs = (
+        *("can't allocate memory", "cannot allocate memory", "out of memory"),
+        *("can't start new thread", "failed to map segment"),
+    )
+    if isinstance(problem, MemoryError) or any(sign in str(problem).lower() for sign in signs):
         return (
             "memory: out of memory. Lower model.width, model.layers, model.context or "
             "train.batch_tokens, or raise train.accumulate; `regard validate` predicts peak memory."
@@ -80,7 +93,13 @@ def memory_error(problem: Exception) -> str | None:
     return None
 
 
-def bug_report(problem: Exception) -> str:
+def panic_sentence(problem: BaseException) -> str:
+    """A library in Rust gave up on its input; what it was given came from a file."""
+    what = str(problem).partition("\n")[0]
+    return f"a library gave up on its input ({what}). Check the tokenizer and data that you gave."
+
+
+def bug_report(problem: BaseException) -> str:
     """One sentence; the traceback goes to a file, or is shown with REGARD_TRACEBACK=1."""
     text = "".join(traceback.format_exception(problem))
     message = f"this is a bug in regard: {type(problem).__name__}: {problem}"

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+MAX_CHARACTERS = 2000
+"Of one part of a sentence: it may quote a value or a path of any length."
+
 
 class UserError(Exception):
     """`topic: where: what. hint`; all but `what` are optional."""
 
     def __init__(self, what: str, *, topic: str = "", where: str = "", hint: str = "") -> None:
-        self.what = what
-        self.topic = topic
-        self.where = where
-        self.hint = hint
+        self.what, self.topic, self.where, self.hint = map(_cut, (what, topic, where, hint))
         super().__init__(str(self))
 
     def __str__(self) -> str:
@@ -31,6 +31,13 @@ class UserError(Exception):
     def _render_traceback_(self) -> list[str]:
         """What IPython shows instead of a traceback."""
         return [str(self)]
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_CHARACTERS:
+        return text
+    half = MAX_CHARACTERS // 2
+    return f"{text[:half]} … {text[-half:]}"
 
 
 class DivergenceError(UserError):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
+from regard.core.untrusted import parse_json, read_limited, shorten
 
 MANIFEST = "manifest.json"
 
@@ -74,8 +75,10 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 def find_damage(folder: Path) -> str | None:
     """The first file that disagrees with the manifest, as a sentence; None if all agree."""
     try:
-        files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        files = parse_json(read_limited(folder / MANIFEST))["files"]
         for name, expected in files.items():
+            if Path(name).name != name:
+                return f"{folder / MANIFEST} is damaged: {shorten(name)} is no file beside it"
             file = folder / name
             if not file.is_file():
                 return f"{file} is missing"
@@ -91,11 +94,13 @@ def find_damage(folder: Path) -> str | None:
 def read_text(path: Path, *, topic: str, hint: str = "") -> str:
     """A text file that the user named; `hint` says what to give instead."""
     try:
-        return path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
+        return read_limited(path).decode("utf-8-sig")  # some editors write a byte order mark
     except FileNotFoundError:
         what = "does not exist"
     except UnicodeDecodeError:
         what = "is not text in UTF-8"
+    except ValueError as problem:
+        what = f"is {problem}"
     except OSError as problem:
         what = f"cannot be read ({problem.strerror})"
     raise UserError(f"{path} {what}", topic=topic, hint=hint)
@@ -113,16 +118,16 @@ def read_json(
 
     `former` schemas lack only what has a default today."""
     try:
-        table = json.loads(path.read_bytes())
+        table = parse_json(read_limited(path))
     except FileNotFoundError:
         raise UserError("missing", topic=topic, where=str(path)) from None
-    except (ValueError, RecursionError) as problem:
+    except ValueError as problem:
         what = f"damaged, not JSON ({problem})"
         raise UserError(what, topic=topic, where=str(path), hint=hint) from None
     if not isinstance(table, dict) or table.get("schema") not in (schema, *former):
         found = table.get("schema") if isinstance(table, dict) else None
         raise UserError(
-            f"schema {found!r} is unknown; this regard reads schema {schema}",
+            f"schema {shorten(found)} is unknown; this regard reads schema {schema}",
             topic=topic,
             where=str(path),
             hint="Use the version of regard that wrote it, or run it again.",

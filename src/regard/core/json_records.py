@@ -8,7 +8,6 @@ Of a file that is damaged or of another schema the error names the key; texts ar
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,10 +49,14 @@ def restore_record(kind: type[AnyRecord], table: Mapping[str, Any]) -> AnyRecord
     return restored
 
 
-@cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    """Built once: building takes ten times as long as reading a run's results."""
-    return TypeAdapter(kind)
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
+"Building one takes longer than reading most records."
 
 
 def read_record(

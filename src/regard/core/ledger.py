@@ -70,6 +70,13 @@ class Ledger(HtmlDisplay):
     is_projected: bool = False
     "Whether nothing has been trained here yet: the ledger says what would be."
 
+    def __repr__(self) -> str:
+        """`<Ledger lora: 1,024 of 12,345 parameters (8.295%)>`"""
+        return (
+            f"<Ledger {self.adapter}: {self.total:,} of {self.of:,} parameters "
+            f"({self.fraction:.3%})>"
+        )
+
     @property
     def fraction(self) -> float:
         """Trained fraction of all parameters."""

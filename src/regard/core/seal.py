@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from regard.core.errors import UserError
 from regard.core.files import sha256, write_json, write_text
+from regard.core.untrusted import parse_json, read_limited
 
 SEAL = "seal.json"
 SCHEMA = 1
@@ -33,7 +35,7 @@ def write_and_seal(file: Path, text: str, *, sealed_with: Iterable[Path] = ()) -
     home = file.parent
     files = {path.relative_to(home).as_posix(): sha256(path) for path in sorted(sealed_with)}
     files[file.name] = hashlib.sha256(text.encode()).hexdigest()
-    seal = {"schema": SCHEMA, "files": files, "checksum": _checksum(files)}
+    seal = {"schema": SCHEMA, "files": files, "checksum": checksum(files)}
     write_json(home / SEAL, seal)
     write_text(file, text)
 
@@ -53,13 +55,13 @@ def check_sealed(home: Path, name: str, *, topic: str, hint: str) -> None:
 def find_change(home: Path, name: str) -> str | None:
     """What became of a sealed file, in words; None if it is as it was, or nothing is sealed."""
     try:
-        seal = json.loads((home / SEAL).read_bytes())
+        seal = parse_json(read_limited(home / SEAL))
         files = seal["files"]
-        if seal["schema"] != SCHEMA or seal["checksum"] != _checksum(files):
+        if seal["schema"] != SCHEMA or seal["checksum"] != checksum(files):
             raise ValueError("the seal itself has changed")
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return f"cannot be vouched for: {SEAL} beside it is damaged"
     file = home / name
     if name not in files:
@@ -75,5 +77,6 @@ def find_change(home: Path, name: str) -> str | None:
     return "is damaged: it is not what was written, though nothing was saved to it since"
 
 
-def _checksum(files: dict[str, str]) -> str:
+def checksum(files: Mapping[str, Any]) -> str:
+    """Of a table that is written to JSON with it."""
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
@@ -24,6 +24,7 @@ from regard.core.catalog import Catalog, UnknownPartError
 from regard.core.errors import UserError, did_you_mean
 from regard.core.setting_docs import setting_docs
 from regard.core.synonyms import SYNONYMS, VALUE_HINTS
+from regard.core.untrusted import shorten
 
 
 class Settings(BaseModel):
@@ -65,7 +66,7 @@ def read_settings(
             values[name] = _read_part(
                 choice, values[name], default=default, key=inner, locate=locate
             )
-        elif (section := _section(field)) is not None:
+        elif (section := _section(field, values[name])) is not None:
             values[name] = _read_section(section, values[name], key=inner, locate=locate)
     try:
         return cls.model_validate(values)
@@ -129,11 +130,14 @@ def all_settings(cls: type[Settings], key: str = "") -> Iterator[Setting]:
             yield from all_settings(section, dotted)
 
 
-def _section(field: FieldInfo) -> type[Settings] | None:
-    """The settings class of a field that is a nested table."""
+def _section(field: FieldInfo, value: Any = None) -> type[Settings] | None:
+    """The settings class of a field that is a nested table, or may be one and is given one."""
     inner = field.annotation
-    if catalog_field(field) is None and isinstance(inner, type) and issubclass(inner, Settings):
-        return inner
+    # `tuple[int, ...] | SeedPlan`: a list, or a table.
+    kinds = get_args(inner) if isinstance(value, Mapping) else (inner,)
+    for kind in (inner, *kinds):
+        if catalog_field(field) is None and isinstance(kind, type) and issubclass(kind, Settings):
+            return kind
     return None
 
 
@@ -154,7 +158,7 @@ def _read_part(
     table = {choice.selector: value} if isinstance(value, str) else value
     if not isinstance(table, Mapping):
         raise UserError(
-            f"{key} takes a name or a table with {choice.selector} = …, not {value!r}",
+            f"{key} takes a name or a table with {choice.selector} = …, not {shorten(value)}",
             topic="recipe",
             where=locate(key),
         )
@@ -170,7 +174,7 @@ def _read_part(
         )
     if name not in choice.catalog.names():
         raise UnknownPartError(
-            f"{key}.{choice.selector}: unknown {choice.catalog.name} {name!r}"
+            f"{key}.{choice.selector}: unknown {choice.catalog.name} {shorten(name)}"
             f"{did_you_mean(str(name), choice.catalog.names())}",
             topic="recipe",
             where=locate(_join(key, choice.selector)) or locate(key),
@@ -203,7 +207,8 @@ def _explain(
 ) -> UserError:
     """The first validation error as one sentence."""
     error = problem.errors()[0]
-    path = [str(step) for step in error["loc"]]
+    # Of a field with several types, pydantic also names the type: `tuple[int, ...]`.
+    path = [str(step) for step in error["loc"] if "[" not in str(step)]
     dotted = _join(key, ".".join(path))
     where = locate(dotted)
     if error["type"] == "extra_forbidden":
@@ -218,7 +223,9 @@ def _explain(
         given = f"{dotted}: {message}" if path else f"{key}: {message}" if key else message
         return UserError(given, topic="recipe", where=where)
     return UserError(
-        f"{dotted} = {error['input']!r} is not allowed: give {message}", topic="recipe", where=where
+        f"{dotted} = {shorten(error['input'])} is not allowed: give {message}",
+        topic="recipe",
+        where=where,
     )
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from regard.core.errors import UserError
 from regard.core.files import read_text
+from regard.core.untrusted import MAX_DEPTH, check_depth, check_values
 
 RECIPE_HINT = "Give a recipe (TOML): `regard new YOUR_FILE` writes one; recipes/ has some that run."
 STUDY_HINT = "Give a study (TOML), such as recipes/masking.toml."
@@ -31,16 +33,14 @@ class TomlTable:
     changed: dict[str, str] = field(default_factory=dict)
     "What overrode a key: `--set train.lr`."
 
+    @classmethod
+    def of_dictionary(cls, table: Mapping[str, Any]) -> Self:
+        """A table that comes from no file; the caller's own is never changed."""
+        return cls(Path("the dictionary"), deepcopy(dict(table)), {})
+
     def override(self, text: str) -> None:
         """Apply an override written `a.b.c=value`."""
-        key, equals, given = text.partition("=")
-        key = key.strip()
-        if not equals or not all(key.split(".")):
-            raise UserError(f"--set {text}: write it as key=value, e.g. --set train.lr=1e-3")
-        try:
-            value = tomllib.loads(f"value = {given}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = given  # a bare word is a string: --set model.attention.kind=dot
+        key, value = parse_override(text)
         self.change(key, value, by=f"--set {key}")
 
     def change(self, key: str, value: Any, *, by: str) -> None:
@@ -69,6 +69,20 @@ class TomlTable:
         return f"{self.file}, line {self.lines[key]}" if key else str(self.file)
 
 
+def parse_override(text: str) -> tuple[str, Any]:
+    """Key and value of an override written `a.b.c=value`."""
+    key, equals, given = text.partition("=")
+    key = key.strip()
+    if not equals or not all(key.split(".")) or key.count(".") >= MAX_DEPTH:
+        raise UserError(f"--set {text}: write it as key=value, e.g. --set train.lr=1e-3")
+    try:
+        return key, _parse(f"value = {given}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, given  # a bare word is a string: --set model.attention.kind=dot
+    except ValueError as problem:
+        raise UserError(f"--set {key}: it is {problem}", topic="recipe") from None
+
+
 def read_toml(file: Path, *, topic: str) -> TomlTable:
     """Parse a TOML file; a syntax error becomes a `UserError` with line and column."""
     if file.is_dir():
@@ -80,9 +94,27 @@ def read_toml(file: Path, *, topic: str) -> TomlTable:
     hint = STUDY_HINT if topic == "study" else RECIPE_HINT
     text = read_text(file, topic=topic, hint=hint)
     try:
-        return TomlTable(file, tomllib.loads(text), _key_lines(text))
+        return TomlTable(file, _parse(text), _key_lines(text))
     except tomllib.TOMLDecodeError as problem:
         raise _syntax_error(file, problem, topic=topic) from None
+    except ValueError as problem:
+        raise UserError(f"holds {problem}", topic=topic, where=str(file), hint=hint) from None
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """The table of a TOML text; a `ValueError` too for what no setting can be."""
+    try:
+        table = tomllib.loads(text)
+        check_depth(table)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise ValueError(f"tables nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as problem:  # too deep, or an integer of thousands of digits
+        what = "an integer of more than 64 bits" if "digits" in str(problem) else str(problem)
+        raise ValueError(what) from None
+    check_values(table)
+    return table
 
 
 def flatten(table: Mapping[str, Any], key: str = "") -> dict[str, Any]:

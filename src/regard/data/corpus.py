@@ -80,10 +80,12 @@ class Data(Settings):
     corpus: SourceNames
     """A built-in corpus, a file (txt, csv, tsv, jsonl, parquet, SQuAD's json; also .gz .xz .zst), a
     folder, a pattern such as "texts/*.txt", parallel files "train.{en,de}" (columns en and de), a
-    dataset "hub:NAME[:CONFIG]", or a list of these."""
+    dataset "hub:NAME[:CONFIG]", or a list of these. Paths are relative to the recipe, or else to
+    the current folder."""
 
     text: str = Field(default="text", min_length=1)
-    "The column or key that holds the text, in tables and JSON lines; a task names its own columns."
+    """The column or key that holds the text, in tables and JSON lines (answer.text: a key inside an
+    object); a task names its own columns."""
 
     header: bool = True
     "Whether CSV and TSV files begin with a header line; without, their columns are called 1, 2, …"
@@ -201,12 +203,7 @@ def open_corpus(
     """
     if columns is None:
         columns, settings = {"text": data.text}, {"text": "data.text"}
-    column_types: dict[str, ColumnType] = {next(iter(columns)): "text", **(types or {})}
-    names = {role: f"task.{role}" for role in columns} | dict(settings or {})
-    by_role = {
-        role: Column(name, names[role], column_types.get(role, "value"), role in optional)
-        for role, name in columns.items()
-    }
+    by_role = columns_by_role(columns, types=types, optional=optional, settings=settings)
     splitter = data.splitter(())
     sources: dict[Split, list[Source]] = {}
     for split, found in data.files.items():
@@ -219,6 +216,22 @@ def open_corpus(
         sources[split] = [find_source(name, options) for name in found]
     _check_sources_differ(sources)
     return Corpus(data, sources, by_role)
+
+
+def columns_by_role(
+    columns: Mapping[str, str],
+    *,
+    types: Mapping[str, ColumnType] | None = None,
+    optional: Collection[str] = (),
+    settings: Mapping[str, str] | None = None,
+) -> dict[str, Column]:
+    """The columns to read, as described in `open_corpus`."""
+    column_types: dict[str, ColumnType] = {next(iter(columns)): "text", **(types or {})}
+    names = {role: f"task.{role}" for role in columns} | dict(settings or {})
+    return {
+        role: Column(name, names[role], column_types.get(role, "value"), role in optional)
+        for role, name in columns.items()
+    }
 
 
 def _check_sources_differ(sources: Mapping[Split, Sequence[Source]]) -> None:

@@ -36,7 +36,7 @@ HUB_PREFIX = "hub:"
 
 
 class SourceIdentity(NamedTuple):
-    """Identity of a source file; an edit changes it."""
+    """Identity of a source file; an edit changes it, and moving its folder does not."""
 
     name: str
     size: int
@@ -108,7 +108,7 @@ class FileSource(Source):
 
     def identities(self) -> Iterator[SourceIdentity]:
         for file in self.files:
-            yield SourceIdentity(str(file), *size_and_sha256(file))
+            yield SourceIdentity(file.name, *size_and_sha256(file))
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def find_source(name: str, options: ReadOptions) -> Source:
     if glob.has_magic(name):
         return _glob(name, path, options)
     guess = closest(name, BUILTIN.names())
-    hint = "Check the path; relative paths start in the current folder. Built in: "
+    hint = "Check the path; it starts at the recipe, or in the current folder. Built in: "
     raise UserError(
         f"there is no such file, folder or built-in corpus{guess}",
         topic="data",

@@ -33,7 +33,9 @@ from numpy.typing import NDArray
 from regard.core.errors import UserError
 from regard.core.files import sha256, sync_folder, write_json
 from regard.core.progress import OnProgress, no_progress
+from regard.core.seal import checksum
 from regard.core.settings import to_table
+from regard.core.untrusted import parse_json, read_limited
 from regard.data.corpus import SPLITS, Corpus, Split
 from regard.data.grouping import grouped_by_size
 from regard.data.record_corpus import Record
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 
     TokenizerLike = Tokenizer | WhitespaceTokenizer
 
-SCHEMA = 4
+SCHEMA = 5
 CHUNK_CHARACTERS = 1 << 21
 "Characters of text that are tokenized at once."
 ABANDONED_SECONDS = 24 * 3600
@@ -142,7 +144,7 @@ def build_cache(
             "dropped": corpus.dropped.as_dict(),
             "splits": splits,
         }
-        write_json(temporary / "meta.json", meta)
+        write_json(temporary / "meta.json", {**meta, "checksum": checksum(meta)})
         _move_into_place(temporary, folder, tokenizer)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)  # already renamed if all went well
@@ -152,14 +154,16 @@ def build_cache(
 def open_cache(folder: Path, tokenizer: TokenizerLike) -> TokenCache:
     """The cache in `folder`, verified to be intact and built with this tokenizer."""
     try:
-        meta = json.loads((folder / "meta.json").read_bytes())
+        meta = parse_json(read_limited(folder / "meta.json"))
         if meta["schema"] != SCHEMA:
             raise _damaged_error(folder, f"of another version of regard (schema {meta['schema']})")
+        if meta.pop("checksum") != checksum(meta):
+            raise _damaged_error(folder, "damaged (meta.json is not what was written)")
         expected = meta["tokenizer"]
         cache = TokenCache(folder, meta)
         for split in SPLITS:
             _check_files(cache.split(split))
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise _damaged_error(folder, f"damaged or missing ({problem})") from problem
     if expected != tokenizer.fingerprint:
         raise UserError(

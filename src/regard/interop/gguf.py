@@ -50,7 +50,8 @@ UNQUANTIZED_TYPES = ("F32", "F16", "BF16", "F64")
 def _read_tensor(tensor: Any, name: str, *, heads: Mapping[str, int], where: str) -> Tensor:
     """A tensor in float32; `heads` are those of the modules whose rows are permuted."""
     try:
-        values = _package().dequantize(tensor.data, tensor.tensor_type)
+        with np.errstate(all="ignore"):  # numbers that are not finite are refused later, by name
+            values = _package().dequantize(tensor.data, tensor.tensor_type)
     except NotImplementedError:
         raise UserError(
             f"{name} is quantized as {tensor.tensor_type.name}, which the gguf package cannot "

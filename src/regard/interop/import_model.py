@@ -28,7 +28,7 @@ from regard.interop.huggingface.sentence_transformers import (
 from regard.interop.huggingface.tensors import FillReport, bare_names, fill_model
 from regard.interop.huggingface.vocabulary import check_vocabulary, read_special_tokens
 from regard.interop.packages import PIP_PREFIX, find_packaged_checkpoint
-from regard.models.families import FAMILIES
+from regard.models.families import FAMILIES, build_model
 from regard.models.families.transformer import Transformer
 from regard.training.checkpoint import save_model
 
@@ -98,7 +98,7 @@ def import_model(source: str, out: Path) -> ImportReport:
     remarks += check_vocabulary(
         tokenizer, checkpoint.config, rows=vocabulary, special_tokens=special_tokens
     )
-    model = family.build(vocabulary=vocabulary, seed=SEED)
+    model = build_model(family, vocabulary=vocabulary, seed=SEED)
     filled = fill_model(model, architecture, family=family, checkpoint=checkpoint)
     remarks += _parameter_remarks(filled, family, architecture)
     if tokenizer.pad is None:

@@ -20,6 +20,12 @@ class LessonRun:
     result: Lesson
     seconds: float
 
+    def __repr__(self) -> str:
+        checks = self.result.checks
+        failed = sum(not check.passed for check in checks)
+        verdict = f"{failed} of {len(checks)} checks failed" if failed else "passed"
+        return f"<Lesson {self.info.name}: {verdict}>"
+
     @property
     def passed(self) -> bool:
         return self.result.passed

@@ -154,7 +154,7 @@ class TokenModel(Model):
 def weighted_losses(model: Model, batch: Batch) -> Tensor:
     """Weight · −log p(target) at each position in nats, (b,t) in float64. A position of weight 0,
     such as padding or the first half of an overlapping window, takes no logits."""
-    x = model.body.hidden_states(ModelInputs.of_batch(batch))
+    x = _hidden_states(model, batch)
     counts = batch.weights > 0
     losses = torch.zeros(batch.weights.shape, dtype=torch.float64, device=x.device)
     scored = model.body.head.losses(x[counts], targets=batch.targets[counts])
@@ -166,11 +166,17 @@ def token_losses(
     model: Model, batch: Batch, *, recorder: AttentionRecorder | None = None
 ) -> Tensor:
     """−log p(target) at each position in nats, (b,t); a recorder collects attention weights."""
+    x = _hidden_states(model, batch, recorder=recorder)
+    return model.body.head.losses(x, targets=batch.targets)
+
+
+def _hidden_states(
+    model: Model, batch: Batch, *, recorder: AttentionRecorder | None = None
+) -> Tensor:
     if model.task_head is not None:
         raise UserError(
             "this model has the head of a task and predicts no tokens, so it has no token losses",
             topic="model",
             hint="Use the model it was initialised from.",
         )
-    x = model.body.hidden_states(ModelInputs.of_batch(batch), recorder=recorder)
-    return model.body.head.losses(x, targets=batch.targets)
+    return model.body.hidden_states(ModelInputs.of_batch(batch), recorder=recorder)

@@ -7,7 +7,8 @@ also defines evaluation: which tokens of a document are scored, and given which 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,9 @@ class ScoredExample(NamedTuple):
 
 class Objective(Settings, ABC):
     """Settings that turn a document into a training example."""
+
+    model_settings: ClassVar[Mapping[str, Any]] = {}
+    "Values that settings of the model must have: what the loss is computed by."
 
     @abstractmethod
     def example(

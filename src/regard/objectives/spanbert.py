@@ -12,6 +12,9 @@ and has no boundary loss.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -25,6 +28,8 @@ from regard.objectives.words import Span, WordSpans, covered_positions, find_wor
 @OBJECTIVES.add("spanbert", families=("encoder",))
 class SpanBert(MaskingObjective):
     """Predict masked spans of whole words, also from their two boundaries."""
+
+    model_settings: ClassVar[Mapping[str, Any]] = {"boundary": True}
 
     geometric_p: float = Field(default=0.2, gt=0.0, lt=1.0)
     "Parameter p of the geometric distribution of span lengths, in words."

@@ -22,6 +22,7 @@ from regard.core.files import write_text
 from regard.evaluation import formatting
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.reports.charts import run_charts
+from regard.reports.charts.drawing import check_drawing
 from regard.reports.charts.task_charts import (
     calibration_chart,
     length_score_chart,
@@ -150,6 +151,11 @@ def draw_inline_charts(
     draw: Callable[..., Chart | None], record: object, widths: Mapping[str, int] = WIDTHS
 ) -> list[InlineChart]:
     """One chart in light and dark, in each width; an empty list if there is nothing to draw."""
+    try:
+        check_drawing()
+    except UserError as problem:
+        notice = Markup('<p class="quiet">{}</p>').format(problem.what)
+        return [InlineChart(theme.name, name, notice) for theme in (LIGHT, DARK) for name in widths]
     drawn: dict[tuple[str, str], str] = {}
     # Altair's schema validation takes as long as drawing; the tests validate every chart instead.
     with debug_mode(False):

@@ -9,6 +9,7 @@ escapes all text from data and models, and the page's policy forbids scripts and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 from markupsafe import Markup
 
 from regard.audits.findings import Leak
+from regard.core.errors import UserError
 from regard.core.files import atomic_folder, write_text
 from regard.evaluation import formatting
 from regard.reports import study_text, tables
@@ -74,7 +76,8 @@ def write_comparison_report(home: Path, outcome: Outcome, *, out: Path | None = 
         return out
     write_text(home / "report.md", tables.markdown(evidence))
     write_text(home / "tables.tex", tables.latex(evidence))
-    _write_charts(home / "charts", evidence, attention)
+    with suppress(UserError):  # the page says in their places that charts are not drawn
+        _write_charts(home / "charts", evidence, attention)
     write_page(home / "report.html", page)
     return home / "report.html"
 
@@ -222,12 +225,14 @@ def _write_charts(folder: Path, evidence: Evidence, attention: Sequence[ProbeAtt
             chart = draw(evidence, theme=LIGHT, width=PAPER_WIDTH)
             if chart is not None:
                 on_white = chart.properties(background="white")
-                (inside / f"{name}.svg").write_text(labels_to_tooltips(run_charts.to_svg(on_white)))
+                (inside / f"{name}.svg").write_text(
+                    labels_to_tooltips(run_charts.to_svg(on_white)), encoding="utf-8"
+                )
                 (inside / f"{name}.png").write_bytes(run_charts.to_png(on_white))
         for number, probes in enumerate(_group_by_text(attention).values()):
             for probe in probes:
                 for index, picture in enumerate(probe.draw(LIGHT, PAPER_WIDTH)):
                     suffix = f"-{index}" if index else ""
                     name = f"attention-{probe.variant}-probe{number}{suffix}"
-                    (inside / f"{name}.svg").write_text(picture.svg())
+                    (inside / f"{name}.svg").write_text(picture.svg(), encoding="utf-8")
                     (inside / f"{name}.png").write_bytes(picture.png(theme=LIGHT))

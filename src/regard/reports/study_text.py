@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from regard.evaluation.formatting import (
     capitalise,
     count,
+    difference,
     join_words,
     metric_label,
     quantity,
@@ -17,8 +18,9 @@ from regard.evaluation.formatting import (
 from regard.reports.evidence import Evidence, versus_baseline
 from regard.runs.results import ScoreRecord
 from regard.studies.outcome import Outcome, StudyContamination, VariantOutcome, VerdictOutcome
+from regard.studies.verdicts.planned_looks import PREVIEW
 
-WITHOUT_WINNER = ("not distinguishable", "not compared")
+WITHOUT_WINNER = ("not distinguishable", "not compared", PREVIEW)
 ONE_SEED = (
     "One seed: the intervals hold for these trained models on items like these, not for the "
     "methods. Another seed would train other models, and the variation between seeds is "
@@ -30,6 +32,8 @@ def study_size(outcome: Outcome) -> str:
     """`2 variants × 5 seeds · 412,318 training tokens each, in the same order`"""
     seeds, variants = len(outcome.seeds), len(outcome.variants)
     size = f"{quantity(variants, 'variants')} × {quantity(seeds, 'seeds')}"
+    if (plan := outcome.plan) is not None and seeds < plan.seeds[-1]:
+        size = f"{quantity(variants, 'variants')} × {seeds} of {plan.seeds[-1]} planned seeds"
     tokens = {variant.tokens for variant in outcome.variants if variant.tokens}
     if len(tokens) != 1:
         return size
@@ -55,7 +59,39 @@ def verdict_sentence(verdict: VerdictOutcome) -> str:
         return f"{verdict.variant} and {verdict.reference} are {verdict.sentence}"
     if verdict.sentence.startswith(WITHOUT_WINNER[1]):
         return f"{verdict.variant} is not compared with {verdict.reference}"
+    if verdict.sentence.startswith(WITHOUT_WINNER[2]):
+        return f"{verdict.variant} against {verdict.reference}: {verdict.sentence}"
     return verdict.sentence
+
+
+def look_rows(outcome: Outcome) -> list[tuple[str, str, str, str, str]]:
+    """Each planned look: number, seeds, its share of the 5 %, threshold of t, and what it said of
+    the deciding score."""
+    plan = outcome.plan
+    if plan is None:
+        return []
+    rows = []
+    planned = zip(plan.seeds, plan.alphas, plan.thresholds, strict=True)
+    for number_of_look, (seeds, alpha, threshold) in enumerate(planned, 1):
+        said = [
+            f"{one.variant} − {one.reference}: "
+            + difference(one.value, one.low, one.high, decimals=2)
+            + (f", {one.better} better" if one.better else "")
+            for look in outcome.looks
+            for one in look.verdicts
+            if (one.score_key, len(one.seeds)) == (outcome.decides, seeds)
+            and math.isclose(one.level, 1 - alpha)
+        ]
+        rows.append(
+            (
+                str(number_of_look),
+                str(seeds),
+                f"{100 * alpha:.2g} %",
+                f"{threshold:,.3g}",
+                "; ".join(said) or ("not taken" if number_of_look > plan.taken else "–"),
+            )
+        )
+    return rows
 
 
 def verdicts_by_score(outcome: Outcome) -> dict[str, list[VerdictOutcome]]:

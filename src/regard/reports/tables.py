@@ -23,6 +23,7 @@ from regard.reports.study_text import (
     audit_label,
     baseline_rows,
     long_label,
+    look_rows,
     nan_to_none,
     no_verdict_reason,
     short_label,
@@ -171,6 +172,9 @@ def markdown(evidence: Evidence) -> str:
     lines += _markdown_list("Not equal", outcome.unequal)
     lines += _markdown_list("Missing", [*outcome.missing, *evidence.unreadable_runs])
     lines += _markdown_list("Remarks", outcome.remarks)
+    if rows := look_rows(outcome):
+        headings = ("look", "seeds", "tested at", "abs t above", short_label(outcome.decides))
+        lines += ["## Planned looks", "", _markdown_table(ResultsTable(headings, tuple(rows))), ""]
     lines += ["## Results", "", _markdown_table(results_table(evidence)), ""]
     lines += ["In brackets: 95 % intervals, over seeds and items for variants.", ""]
     comparisons = [

@@ -19,6 +19,7 @@ import numpy as np
 from regard.core.errors import UserError
 from regard.core.files import write_text
 from regard.core.seal import check_sealed
+from regard.core.untrusted import parse_json
 from regard.data.corpus import Split
 from regard.evaluation.metrics.metric import GROUP, Row, row_groups
 from regard.evaluation.metrics.perplexity import Losses
@@ -38,7 +39,7 @@ def read_items(folder: str | Path, split: str) -> list[dict[str, Any]]:
     hint = "Train the run again, or compare without it."
     check_sealed(Path(folder), f"items/{split}.jsonl", topic="run", hint=hint)
     try:
-        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
+        rows = [parse_json(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
     except FileNotFoundError:
         raise UserError(
             f"{file} is missing, so this run cannot be compared item by item",

@@ -1,74 +1,140 @@
-"""One writer per run folder: the process that trains into it holds a file lock beside it.
+"""One writer per run folder: whoever trains, evaluates, reports or deletes holds its lock.
 
-The lock file is beside the folder because a run is audited before its folder exists. The system
-releases the lock when its process ends, however it ends.
+    runs/.NAME.lock          a lock of the system, which releases it when the process ends
+    runs/.NAME.soft-lock     where the file system has no locks: the file's existence is the lock
+    runs/.NAME.writer.json   who holds it (`lock_holder.py`)
+
+The files are beside the folder because a run is audited before its folder exists. The lock of a
+dead process is taken over: on the same machine at once, on another one when its holder is silent.
+A network folder may grant a lock to two machines; the holder of the other one is watched there too.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout, UnixFileLock
 
 from regard.core.errors import UserError
+from regard.runs.lock_holder import Deed, LockHolder, announced, is_beating
+
+LOCK, SOFT_LOCK, WRITER = "lock", "soft-lock", "writer.json"
+SOFT_TIMEOUT_SECONDS = 0.1
+"Two attempts: the first removes the file of a dead process, the second creates its own."
+NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+class RunLockedError(UserError):
+    """Another process holds the lock of a run folder."""
+
+    def __init__(self, folder: Path, holder: LockHolder | None, *, deed: Deed) -> None:
+        who = f": {holder}" if holder is not None else ""
+        super().__init__(
+            f"another process is writing to {folder}{who}", topic="run", hint=_hint(deed)
+        )
+        self.holder = holder
 
 
 @contextmanager
-def lock_run(folder: Path) -> Iterator[None]:
-    """Hold the lock of `folder`; an error if another process holds it."""
+def lock_run(folder: Path, deed: Deed) -> Iterator[None]:
+    """Hold the lock of `folder`; an error that names the holder if another process has it."""
+    writer = _beside(folder, WRITER)
+    with _hold(folder, deed=deed):
+        holder = LockHolder.read(writer)
+        if holder is not None and holder.is_elsewhere and is_beating(writer):
+            raise RunLockedError(folder, holder, deed=deed)
+        with announced(LockHolder.this_process(deed), writer):
+            yield
+
+
+@contextmanager
+def lock_run_for_evaluation(folder: Path) -> Iterator[None]:
+    """Like `lock_run`; beside another evaluation, or where nothing can be written, without lock."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock_run(folder, "evaluation"))
+        except RunLockedError as problem:
+            if problem.holder is None or problem.holder.deed != "evaluation":
+                raise
+        except OSError as problem:
+            if problem.errno not in NOT_WRITABLE:
+                raise
+        yield
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether another process is writing to `folder` now."""
+    if not folder.parent.is_dir():
+        return False
+    try:
+        with _hold(folder, deed="training"):
+            return False
+    except RunLockedError:
+        return True
+
+
+@contextmanager
+def _hold(folder: Path, *, deed: Deed) -> Iterator[None]:
     creates_parent = not folder.parent.exists()
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        lock = _acquire(_lock_file(folder))
+        lock = _acquire(folder)
     except Timeout:
-        raise UserError(
-            f"another process is training into {folder}",
-            topic="run",
-            hint="Wait for it or stop it, or choose another --out.",
-        ) from None
+        raise RunLockedError(folder, LockHolder.read(_beside(folder, WRITER)), deed=deed) from None
     try:
         yield
     finally:
         if isinstance(lock, UnixFileLock):  # the other locks remove their file themselves
             with suppress(OSError):
                 # While the lock is held: a process that opened the file before sees it is gone.
-                _lock_file(folder).unlink()
+                _beside(folder, LOCK).unlink()
         lock.release()
         if creates_parent:
             with suppress(OSError):  # not empty
                 folder.parent.rmdir()
 
 
-def is_locked(folder: Path) -> bool:
-    """Whether a process is training into `folder` now."""
-    if not folder.parent.is_dir():
-        return False
-    try:
-        with lock_run(folder):
-            return False
-    except UserError:
-        return True
+def _beside(folder: Path, ending: str) -> Path:
+    # abspath, not resolve: links in the path stay links. The folder may be given as `.`.
+    absolute = Path(os.path.abspath(folder))  # noqa: PTH100
+    return absolute.with_name(f".{absolute.name}.{ending}")
 
 
-def _lock_file(folder: Path) -> Path:
-    # abspath, not resolve: links in the path stay links.
-    return Path(os.path.abspath(folder.parent)) / f".{folder.name}.lock"  # noqa: PTH100
-
-
-def _acquire(file: Path) -> BaseFileLock:
+def _acquire(folder: Path) -> BaseFileLock:
     """A system lock if the file system has locks; else the existence of a file is the lock."""
+    file, soft_file = _beside(folder, LOCK), _beside(folder, SOFT_LOCK)
     try:
-        return _acquire_now(FileLock(file))
+        return _acquired(FileLock(file, fallback_to_soft=False), timeout=0)
     except Timeout:
         raise
-    except OSError:  # no locks here: the file of the attempt must not count as one
-        file.unlink(missing_ok=True)
-        return _acquire_now(SoftFileLock(file.with_suffix(".soft-lock")))
+    except OSError as problem:
+        if problem.errno in NOT_WRITABLE:
+            raise
+        file.unlink(missing_ok=True)  # of the attempt: it must not count as a lock
+    try:
+        return _acquired(SoftFileLock(soft_file), timeout=SOFT_TIMEOUT_SECONDS)
+    except Timeout:
+        writer = _beside(folder, WRITER)
+        holder = LockHolder.read(writer)
+        if holder is None or not holder.is_elsewhere or is_beating(writer):
+            raise
+        if LockHolder.read(writer) == holder:  # nobody else took over meanwhile
+            soft_file.unlink(missing_ok=True)
+        return _acquired(SoftFileLock(soft_file), timeout=SOFT_TIMEOUT_SECONDS)
 
 
-def _acquire_now(lock: BaseFileLock) -> BaseFileLock:
-    lock.acquire(timeout=0)
+def _acquired(lock: BaseFileLock, *, timeout: float) -> BaseFileLock:
+    lock.acquire(timeout=timeout)
     return lock
+
+
+def _hint(deed: Deed) -> str:
+    if deed == "training":
+        return "Wait for it or stop it, or choose another --out."
+    if deed == "report":
+        return "Wait for it, or write the page elsewhere: --out FILE."
+    return "Wait for it or stop it."

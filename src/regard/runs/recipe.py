@@ -32,7 +32,8 @@ from regard.core.settings import (
     read_settings,
     to_table,
 )
-from regard.core.toml import flatten, read_toml
+from regard.core.toml import TomlTable, flatten, read_toml
+from regard.core.untrusted import MAX_PATH
 from regard.core.user_files import suggest_run_files
 from regard.data.corpus import Data
 from regard.data.tokenizers import TOKENIZERS, TokenizerKind
@@ -42,6 +43,7 @@ from regard.models.families import FAMILIES, Family
 from regard.models.families.decoder import Decoder
 from regard.objectives import OBJECTIVES, Objective
 from regard.objectives.causal import Causal
+from regard.runs.recipe_paths import find_paths, here, places_beside
 from regard.tasks import TASKS, Task, Tools
 from regard.tasks.advice import advise
 from regard.training.settings import Train
@@ -77,7 +79,7 @@ class Recipe(Settings):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     "Name of the run folder."
-    init_from: str | None = None
+    init_from: str | None = Field(default=None, max_length=MAX_PATH)
     "Initial model: a run or model folder, a pip package (pip:NAME), or a recipe that is run first."
     data: Data
     "Corpus, columns and splits."
@@ -148,26 +150,40 @@ class Recipe(Settings):
         changes: Mapping[str, Any] | None = None,
         changed_by: str = "",
     ) -> Self:
-        """Read a recipe file. `overrides` are texts such as `train.lr=1e-3`; `changes` are dotted
-        keys with values, attributed to `changed_by` in errors."""
+        """Read a recipe file; its paths are relative to it. `overrides` are texts such as
+        `train.lr=1e-3`; `changes` are dotted keys with values, attributed to `changed_by` in
+        errors; their paths are relative to the working directory."""
         file = Path(path)
         inside = file / "recipe.toml"
         read = read_toml(inside if inside.is_file() else file, topic="recipe")
-        if {"base", "variants"} & read.table.keys():
-            raise UserError(
-                "is a study, not a recipe",
-                topic="recipe",
-                where=str(file),
-                hint=f"regard compare {file}",
-            )
+        _check_is_no_study(read)
         read.table.setdefault("name", file.stem)
-        _resolve_init_from(file, read.table)
+        find_paths(read.table, places_beside(file))
         for text in overrides:
             read.override(text)
-        for key, value in (changes or {}).items():
-            read.change(key, value, by=changed_by)
         with suggest_run_files(file if file.is_dir() else file.parent):
-            return cls.from_table(read.table, locate=read.locate)
+            return cls._changed(read, changes, by=changed_by)
+
+    @classmethod
+    def from_dictionary(
+        cls,
+        table: Mapping[str, Any],
+        *,
+        changes: Mapping[str, Any] | None = None,
+        changed_by: str = "set",
+    ) -> Self:
+        """The recipe of a dictionary as TOML would give it; paths are relative to the working
+        directory."""
+        read = TomlTable.of_dictionary(table)
+        _check_is_no_study(read)
+        return cls._changed(read, changes, by=changed_by)
+
+    @classmethod
+    def _changed(cls, read: TomlTable, changes: Mapping[str, Any] | None, *, by: str) -> Self:
+        for key, value in (changes or {}).items():
+            read.change(key, value, by=by)
+        find_paths(read.table, here)
+        return cls.from_table(read.table, locate=read.locate)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], *, locate: Locate = lambda key: "") -> Self:
@@ -195,6 +211,16 @@ class Recipe(Settings):
             for key in sorted(ours.keys() | theirs.keys())
             if ours.get(key) != theirs.get(key)
         ]
+
+
+def _check_is_no_study(read: TomlTable) -> None:
+    if {"base", "variants"} & read.table.keys():
+        raise UserError(
+            "is a study, not a recipe",
+            topic="recipe",
+            where=str(read.file),
+            hint=f"regard compare {read.file}" if read.lines else "Give it to regard.compare.",
+        )
 
 
 def build_tools(
@@ -231,6 +257,13 @@ def check_family_supports(family: Family, objective: Objective, task: Task | Non
             topic="recipe",
             hint=f"It takes {' or '.join(possible)}; left out, the objective follows the family.",
         )
+    for setting, value in objective.model_settings.items():
+        if getattr(family, setting, None) != value:
+            raise UserError(
+                f"objective = {objective_name!r} needs model.{setting} = {json.dumps(value)}",
+                topic="recipe",
+                hint=f"Set it, or take {' or '.join(o for o in possible if o != objective_name)}.",
+            )
 
 
 def _check_no_adapter(adapter: Adapter) -> None:
@@ -253,10 +286,3 @@ def _check_accumulation(task: Task, train: Train) -> None:
             topic="recipe",
             hint="Set train.accumulate = 1, and train.batch_tokens to what fits into memory.",
         )
-
-
-def _resolve_init_from(file: Path, table: dict[str, Any]) -> None:
-    """`init_from = "pretrain.toml"` may name a file beside this one."""
-    path = table.get("init_from")
-    if isinstance(path, str) and not Path(path).exists() and (file.parent / path).exists():
-        table["init_from"] = str(file.parent / path)

@@ -163,6 +163,9 @@ class AuditRecord(JsonRecord, HtmlDisplay):
             }
         )
 
+    def __repr__(self) -> str:
+        return f"<Audit {self.target}: {self.sentence}>"
+
     @property
     def is_valid(self) -> bool:
         """Whether the run's scores mean anything."""
@@ -271,6 +274,18 @@ class EvaluationRecord(JsonRecord, HtmlDisplay):
     def main(self) -> str:
         """Name of the score that the run is judged by: the model's first."""
         return next((row.metric for row in self.estimates if row.of == MODEL), "perplexity")
+
+    @property
+    def summary(self) -> str:
+        """`dev perplexity 251 [238, 265], audit clean`"""
+        model = [row for row in self.estimates if row.of == MODEL and row.metric == self.main]
+        last = next((row for row in model if row.split == "dev"), model[-1] if model else None)
+        score = "" if last is None else f"{last.split} {metric_label(last.metric)} "
+        audit = "none" if self.audit is None else self.audit.verdict
+        return f"{score}{with_interval(last)}, audit {audit}".lstrip()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.removesuffix('Record')} {self.run}: {self.summary}>"
 
     @property
     def samples_belie_perplexity(self) -> bool:

@@ -1,8 +1,8 @@
 """A run folder: everything that remains of an experiment.
 
-    runs/<name>/recipe.toml (resolved)   audit.json   events.jsonl   items/   results.json
-                report.html   samples.txt   checkpoints/step-000500/   final/   seal.json
-                with/ (the user's Python files)
+    runs/<name>/recipe.toml (resolved)   origin.json   audit.json   events.jsonl   items/
+                results.json   report.html   samples.txt   checkpoints/step-000500/   final/
+                seal.json   with/ (the user's Python files)
 
 The folder is created atomically with its recipe inside. The run is finished when it has a
 results.json, and sealed: files that change after that are not believed.
@@ -10,18 +10,20 @@ results.json, and sealed: files that change after that are not believed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.core.files import MANIFEST, atomic_folder, find_damage, read_json, write_text
+from regard.core.files import MANIFEST, atomic_folder, find_damage, write_text
 from regard.core.html_display import HtmlDisplay
 from regard.core.seal import check_sealed
 from regard.core.user_files import check_same_code, copy_to_run, files_used_by
 from regard.runs.recipe import Recipe
+from regard.runs.recipe_paths import write_origin
 from regard.runs.results import ResultsRecord, read_results
-from regard.training.checkpoint import CONFIG_SCHEMA, latest_intact_checkpoint
+from regard.training.checkpoint import latest_intact_checkpoint
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,15 @@ class Run(HtmlDisplay):
 
     def __fspath__(self) -> str:
         return str(self.folder)
+
+    def __repr__(self) -> str:
+        """`<Run mini-gpt: dev perplexity 251 [238, 265], audit clean>`"""
+        try:
+            results = read_results(self.results_file)
+        except UserError as problem:
+            return f"<Run {self.folder.name}: {problem.what}>"
+        state = "not finished" if self.folder.is_dir() else "no such folder"
+        return f"<Run {self.folder.name}: {results.summary if results else state}>"
 
     @property
     def recipe_file(self) -> Path:
@@ -65,10 +76,11 @@ class Run(HtmlDisplay):
     def is_finished(self) -> bool:
         return self.results_file.is_file() and self.final.is_dir()
 
-    def recipe(self) -> Recipe:
+    def recipe(self, *, changes: Mapping[str, Any] | None = None) -> Recipe:
+        """The recipe it was trained with; `changes` are dotted keys with other values."""
         hint = "Put the old file back, or train its recipe anew with --out ANOTHER_FOLDER."
         check_sealed(self.folder, self.recipe_file.name, topic="run", hint=hint)
-        return Recipe.load(self.recipe_file)
+        return Recipe.load(self.recipe_file, changes=changes, changed_by="data.corpus")
 
     def results(self) -> ResultsRecord:
         results = read_results(self.results_file)
@@ -107,6 +119,7 @@ def create_run(folder: Path, recipe: Recipe) -> Run:
     check_new_folder(folder)
     with atomic_folder(folder) as temporary:
         write_text(temporary / "recipe.toml", recipe.to_toml())
+        write_origin(temporary, folder)
         copy_to_run(files_used_by(recipe.to_table()), temporary)
     return Run(folder)
 
@@ -128,6 +141,9 @@ def reopen_run(folder: Path, recipe: Recipe) -> Run:
             hint=f"Resume with its own: regard train {folder} --resume; or choose another --out.",
         )
     check_same_code(files_used_by(recipe.to_table()), folder)
+    if not run.is_finished:  # it may have moved: what it writes from now on has paths as seen here
+        write_text(run.recipe_file, recipe.to_toml())
+        write_origin(folder, folder)
     return run
 
 
@@ -148,7 +164,3 @@ def check_intact(folder: Path, *, fallback: Path | None = None) -> Path:
             else "Train it again."
         ),
     )
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    return read_json(folder / "config.json", schema=CONFIG_SCHEMA)

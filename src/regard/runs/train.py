@@ -58,9 +58,9 @@ def run_experiment(
 ) -> Run:
     """Run a recipe into `folder`; with `resume`, continue what is there. `audit_again`: also where
     the same architecture was audited for an earlier run."""
-    if not resume:
-        check_new_folder(folder)  # before the work, not after it
-    with lock_run(folder):
+    with lock_run(folder, "training"):
+        if not resume:
+            check_new_folder(folder)  # before the work, not after it
         return _run_locked(
             recipe, folder, resume=resume, audit_again=audit_again, observer=observer
         )

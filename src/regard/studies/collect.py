@@ -2,9 +2,7 @@
 
 A missing or damaged run is reported with its reason, and the rest is compared without it. A run
 that diverged is a result: its variant is judged by how many did, and by no mean over the others.
-Variants are compared on the seeds they share, paired by item. A variant that leaks is compared with
-nothing, and neither is one that predicts one class for every row: its scores are correct, but they
-only measure how frequent that class is.
+Who is compared with whom: `verdicts/comparisons.py`.
 """
 
 from __future__ import annotations
@@ -15,12 +13,7 @@ from pathlib import Path
 from statistics import fmean
 
 from regard.audits.findings import INVALID_VERDICTS
-from regard.core.errors import UserError
 from regard.evaluation.health.overfitting import FitVerdict
-from regard.evaluation.metrics.metric import is_lower_better
-from regard.evaluation.statistics.baseline_verdict import MIN_ITEMS
-from regard.evaluation.statistics.significance import MethodDifference, holm, method_difference
-from regard.evaluation.statistics.verdict import verdict
 from regard.runs.results import MODEL, ScoreRecord
 from regard.studies.completed_runs import (
     CompletedRun,
@@ -39,15 +32,14 @@ from regard.studies.divergence import (
 from regard.studies.engines.job import JobResult
 from regard.studies.equality import unequal_conditions
 from regard.studies.outcome import (
-    DivergenceOutcome,
     Outcome,
     RunOutcome,
-    StudyContamination,
     VariantOutcome,
-    VerdictOutcome,
 )
-from regard.studies.seed_spread import seed_spread
+from regard.studies.seed_spread import LEVEL, seed_spread
 from regard.studies.study import LoadedStudy
+from regard.studies.verdicts.comparisons import Comparisons, compare_variants, compared_scores
+from regard.studies.verdicts.planned_looks import PlannedLooks
 
 
 def collect_outcome(
@@ -57,8 +49,10 @@ def collect_outcome(
     *,
     home: Path,
     command: str,
+    looks: PlannedLooks | None = None,
 ) -> Outcome:
-    """Read every run of the study and compare the variants; fills in `variants`."""
+    """Read every run of the study and compare the variants; fills in `variants`. `looks`: the study
+    has the seeds of one of them, at which it is judged."""
     study = loaded.study
     by_name = {variant.name: variant for variant in variants}
     completed: dict[str, dict[int, CompletedRun]] = {name: {} for name in by_name}
@@ -78,7 +72,7 @@ def collect_outcome(
             completed[job.variant][job.seed] = run
     completed, contamination = leave_out_overlap(completed, study.decides.partition(".")[2])
     for name, variant in by_name.items():
-        _summarize(variant, completed[name])
+        _summarize(variant, completed[name], level=looks.level if looks else LEVEL)
     reference = loaded.reference.name
     divergences = compare_divergence(
         [(by_name[one.name], by_name[one.against]) for one in loaded.variants]
@@ -88,15 +82,17 @@ def collect_outcome(
         question=study.question,
         decides=study.decides,
         reference=reference,
-        seeds=study.seeds,
+        seeds=study.all_seeds,
         budget=study.budget,
         tuned=tuple(study.tune),
         variants=variants,
         verdicts=[
             verdict_outcome
-            for score_key in _compared_scores(study.decides)
-            for verdict_outcome in _verdicts(
-                score_key, loaded, by_name, completed, divergences, contamination
+            for score_key in compared_scores(study.decides)
+            for verdict_outcome in compare_variants(
+                Comparisons(loaded, by_name, completed, contamination, looks),
+                score_key,
+                divergences,
             )
         ],
         baselines=_baselines(completed[reference] or next(filter(None, completed.values()), {})),
@@ -119,7 +115,7 @@ def _data_flaws(completed: CompletedRuns) -> list[str]:
     return list(dict.fromkeys(flaw for run in runs for flaw in run.results.data_flaws))
 
 
-def _summarize(variant: VariantOutcome, runs: Mapping[int, CompletedRun]) -> None:
+def _summarize(variant: VariantOutcome, runs: Mapping[int, CompletedRun], *, level: float) -> None:
     """Fill in `variant` from its runs, by seed."""
     count = count_diverged(variant)
     variant.diverged = f"diverged in {count}" if count.diverged else ""
@@ -159,103 +155,8 @@ def _summarize(variant: VariantOutcome, runs: Mapping[int, CompletedRun]) -> Non
             metric.score_function(name),
             bounds=metric.bounds(name),
             no_interval=metric.why_no_interval(name, statistics[split]),
+            level=level,
         )
-
-
-def _verdicts(
-    score_key: str,
-    loaded: LoadedStudy,
-    variants: Mapping[str, VariantOutcome],
-    completed: CompletedRuns,
-    divergences: Sequence[DivergenceOutcome],
-    contamination: Sequence[StudyContamination],
-) -> list[VerdictOutcome]:
-    """Each variant against its reference, p-values corrected together by Holm's method."""
-    differences: list[MethodDifference] = []
-    not_compared: list[VerdictOutcome] = []
-    score_name = score_key.partition(".")[2]
-    for name, reference in ((variant.name, variant.against) for variant in loaded.variants):
-        if name == reference:
-            continue
-        reason = _why_not_compared(
-            score_key, variants[name], variants[reference], completed, contamination
-        )
-        if not reason:
-            shared = [seed for seed in completed[name] if seed in completed[reference]]
-            try:
-                ours, theirs = (
-                    seed_tables(side, completed[side], score_key).select(shared)
-                    for side in (name, reference)
-                )
-                metric = next(iter(completed[name].values())).metric
-                difference = method_difference(ours, theirs, metric.score_function(score_name))
-                differences.append(difference)
-                continue
-            except UserError as problem:
-                reason = str(problem)
-        counted = [one.sentence for one in divergences if one.variant == name]
-        notes = (reason, *counted)
-        not_compared.append(VerdictOutcome(score_key, name, reference, "not compared", notes, ""))
-    lower_is_better = is_lower_better(score_name)
-    return [
-        verdict_outcome(score_key, difference, lower_is_better=lower_is_better)
-        for difference in holm(differences)
-    ] + not_compared
-
-
-def verdict_outcome(
-    score_key: str, difference: MethodDifference, *, lower_is_better: bool
-) -> VerdictOutcome:
-    judged = verdict(difference, lower_is_better=lower_is_better)
-    return VerdictOutcome(
-        score_key,
-        difference.a,
-        difference.b,
-        judged.sentence,
-        judged.notes,
-        judged.better,
-        value=difference.value,
-        low=_finite(difference.low),
-        high=_finite(difference.high),
-        per_seed=difference.per_seed,
-        n=difference.n,
-        groups=difference.groups,
-        seeds=difference.seeds,
-        scope=judged.scope,
-    )
-
-
-def _why_not_compared(
-    score_key: str,
-    a: VariantOutcome,
-    b: VariantOutcome,
-    completed: CompletedRuns,
-    contamination: Sequence[StudyContamination],
-) -> str:
-    split = score_key.partition(".")[0]
-    for one in contamination:
-        if one.overlap.split == split and one.overlap.clean < MIN_ITEMS:
-            return f"{one.overlap.clean} clean {split} {one.overlap.unit} are too few for a verdict"
-    for variant in (a, b):
-        if not variant.is_valid:
-            return f"{variant.name} could see what it had to predict"
-        if variant.collapsed:
-            return f"{variant.name} {variant.collapsed.partition(':')[0]}"
-        if variant.diverged:
-            return f"{variant.name} {variant.diverged}, and no mean over the others is judged"
-        if not completed[variant.name]:
-            return f"{variant.name} has no finished run"
-        if score_key not in variant.estimates:
-            return f"{variant.name} has no {score_key}"
-    if not set(completed[a.name]) & set(completed[b.name]):
-        return f"{a.name} and {b.name} have no seed in common"
-    return ""
-
-
-def _compared_scores(decides: str) -> list[str]:
-    """The deciding score key first, then the same metric on the other held-out split."""
-    split, _, metric = decides.partition(".")
-    return [decides, f"{'test' if split == 'dev' else 'dev'}.{metric}"]
 
 
 def _baselines(runs: Mapping[int, CompletedRun]) -> list[ScoreRecord]:
@@ -290,10 +191,10 @@ def _remarks(loaded: LoadedStudy, variants: Mapping[str, VariantOutcome]) -> lis
     study, remarks = loaded.study, []
     if study.tune:
         keys = ", ".join(study.tune)
-        remarks.append(f"{keys} was chosen for each variant on dev with seed {study.seeds[0]}")
+        remarks.append(f"{keys} was chosen for each variant on dev with seed {study.all_seeds[0]}")
         if study.decides.startswith("dev."):
             remarks.append("dev was used for tuning and decides: compare the same score on test")
-    if len(study.seeds) == 1:
+    if len(study.all_seeds) == 1:
         remarks.append("one seed: the variation between seeds is unknown")
     for variant in variants.values():
         gap = variant.health.train_dev_gap if variant.health else None
@@ -306,7 +207,3 @@ def _remarks(loaded: LoadedStudy, variants: Mapping[str, VariantOutcome]) -> lis
 def _mean(values: Sequence[float | None]) -> float:
     measured = [value for value in values if value is not None]
     return fmean(measured) if measured else math.nan
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -4,7 +4,8 @@
                  outcome.json   inspections/   report.html   report.md   tables.tex   charts/
 
 Finished runs are kept: the same command resumes an interrupted study, and a study with additional
-seeds trains only those.
+seeds trains only those. With planned looks (`verdicts/planned_looks.py`) it trains and judges look
+by look.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -40,13 +41,8 @@ from regard.studies.engines.schedule import (
     UnfinishedJobsError,
     scheduled,
 )
-from regard.studies.initial_models import (
-    InitialModels,
-    initial_model_remarks,
-    prepare_initial_models,
-)
+from regard.studies.initial_models import initial_model_remarks, prepare_initial_models
 from regard.studies.inspections import store_inspections
-from regard.studies.looks import UNREADABLE, add_look
 from regard.studies.outcome import (
     Outcome,
     TrialOutcome,
@@ -58,12 +54,16 @@ from regard.studies.plan import PlannedVariant, plan
 from regard.studies.probes import score_probes
 from regard.studies.study import LoadedStudy, Study
 from regard.studies.sweep import combinations
+from regard.studies.verdicts.looks import UNREADABLE, add_look
+from regard.studies.verdicts.planned_looks import PlannedLooks, check_plan_kept
 
 NOT_SELECTED = "not selected by --only"
+CHANGEABLE = ("seeds", "question", "probes")
+"Of a study that has runs. A plan of looks is seeds too, and may only become a list."
 
 
 def compare(
-    path: str | Path,
+    study: str | Path | Mapping[str, Any],
     *,
     out: str | Path | None = None,
     seeds: Sequence[int] = (),
@@ -72,8 +72,11 @@ def compare(
     user_files: Sequence[str | Path] = (),
     observer: Observer = SILENT,
 ) -> Outcome:
-    """Run a study file. `jobs` runs in parallel; 0: one per CPU core."""
-    loaded = LoadedStudy.load(path, seeds=tuple(seeds))
+    """Run a study file or dictionary. `jobs` runs in parallel; 0: one per CPU core."""
+    if isinstance(study, Mapping):
+        loaded = LoadedStudy.from_dictionary(study, seeds=tuple(seeds))
+    else:
+        loaded = LoadedStudy.load(study, seeds=tuple(seeds))
     _check_only(loaded, only)
     home = Path(out) if out is not None else Path("runs") / loaded.study.name
     _open(home, loaded)
@@ -86,13 +89,10 @@ def compare(
     )
     with engine:
         if not (home / "plan.json").exists():  # else most may be finished
-            engine.start(len(loaded.variants) * len(loaded.study.seeds))
+            engine.start(len(loaded.variants) * len(loaded.study.all_seeds))
         pool = _Pool(home, engine, tuple(only))
-        initial_models, variants, results = _train(loaded, pool, observer=observer)
-        command = _command(path, out, loaded.study.seeds, files)
-        outcome = collect_outcome(loaded, results, variants, home=home, command=command)
-        outcome.remarks += initial_model_remarks(initial_models, loaded)
-        keep_looks(outcome, home)
+        command = _command(study, out, loaded.study, files)
+        outcome = _compare(loaded, pool, command=command, observer=observer)
         score_probes(outcome, loaded.study.probes, home=home)
         store_inspections(outcome, loaded.study.probes, home=home)
         outcome.efficiency = engine.efficiency() or _former_efficiency(home)
@@ -100,39 +100,64 @@ def compare(
 
 
 def schedule(
-    path: str | Path,
+    study: str | Path,
     *,
     out: str | Path | None = None,
     seeds: Sequence[int] = (),
     user_files: Sequence[str | Path] = (),
     observer: Observer = SILENT,
 ) -> StudySchedule:
-    """What is left to train of a study, for another scheduler; nothing is trained."""
-    loaded = LoadedStudy.load(path, seeds=tuple(seeds))
+    """What is left to train of a study file, for another scheduler; nothing is trained."""
+    loaded = LoadedStudy.load(study, seeds=tuple(seeds))
     home = Path(out) if out is not None else Path("runs") / loaded.study.name
     _open(home, loaded)
     files, recipes = tuple(map(Path, user_files)), home / "recipes"
-    last = _command(path, out, seeds, files)
+    last = _command(study, out, loaded.study, files)
     try:
-        _train(loaded, _Pool(home, Schedule(), ()), observer=observer)
+        _compare(loaded, _Pool(home, Schedule(), ()), command=last, observer=observer)
     except UnfinishedJobsError as unfinished:
         left = [scheduled(job, recipes=recipes, user_files=files) for job in unfinished.jobs]
         job = unfinished.jobs[0]
-        # Initial models stand beside the study, and trials have the first seed.
-        more = not job.folder.is_relative_to(home) or (
-            loaded.study.tune and job.seed == loaded.study.seeds[0]
-        )
-        return StudySchedule(tuple(left), last.replace(" compare ", " plan ", 1) if more else last)
+        # Initial models stand beside the study, trials have the first seed, looks depend on those
+        # before.
+        is_tuning = bool(loaded.study.tune) and job.seed == loaded.study.all_seeds[0]
+        is_last = job.folder.is_relative_to(home) and not is_tuning and not PlannedLooks.of(loaded)
+        then = last if is_last else last.replace(" compare ", " plan ", 1)
+        return StudySchedule(tuple(left), then)
     return StudySchedule((), last)
 
 
-def _train(
-    loaded: LoadedStudy, pool: _Pool, *, observer: Observer
-) -> tuple[InitialModels, list[VariantOutcome], list[JobResult]]:
-    """Everything that is trained: initial models, trials, then each variant with every seed."""
+def _compare(loaded: LoadedStudy, pool: _Pool, *, command: str, observer: Observer) -> Outcome:
+    """Train and judge all seeds, or look by look until the study knows."""
+    looks = PlannedLooks.of(loaded)
+    if looks is None:
+        outcome = _train_and_judge(loaded, pool, None, command=command, observer=observer)
+        keep_looks(outcome, pool.home)
+        return outcome
+    while True:
+        outcome = _train_and_judge(
+            looks.at_this_look(loaded), pool, looks, command=command, observer=observer
+        )
+        goes_on = looks.take(outcome)
+        keep_looks(outcome, pool.home)
+        if not goes_on:
+            return outcome
+        if _looks_stored(pool.home) < looks.index:  # else a later one is in the file
+            write_outcome(pool.home, outcome)
+
+
+def _train_and_judge(
+    loaded: LoadedStudy,
+    pool: _Pool,
+    looks: PlannedLooks | None,
+    *,
+    command: str,
+    observer: Observer,
+) -> Outcome:
+    """Every variant with the seeds of `loaded`: those of one look, if looks are planned."""
     home = pool.home
-    initial_models = prepare_initial_models(loaded, home=home, run_jobs=pool.engine.run_jobs)
-    planned = plan(home, loaded, initial_models, observer=observer)
+    initial_models = prepare_initial_models(loaded, home=home, run_jobs=pool.train)
+    planned = plan(home, loaded, initial_models, looks=looks, observer=observer)
     variants = [
         VariantOutcome(variant.name, dict(variant.changes), operations=planned[n].operations)
         for n, variant in enumerate(loaded.variants)
@@ -145,12 +170,14 @@ def _train(
     }
     trainings = [
         one.job(home, seed, tuned=variant.chosen)
-        for seed in loaded.study.seeds  # seed by seed: an interrupted study has complete pairs
+        for seed in loaded.study.all_seeds  # seed by seed: an interrupted study has complete pairs
         for one, variant in zip(planned, variants, strict=True)
     ]
     results = pool.run([job for job in trainings if job.variant not in untuned])
     results += [JobResult(job, untuned[job.variant]) for job in trainings if job.variant in untuned]
-    return initial_models, variants, results
+    outcome = collect_outcome(loaded, results, variants, home=home, command=command, looks=looks)
+    outcome.remarks += initial_model_remarks(initial_models, loaded)
+    return outcome
 
 
 @dataclass(frozen=True)
@@ -158,6 +185,8 @@ class _Pool:
     home: Path
     engine: Engine
     only: tuple[str, ...]
+    finished: dict[Path, JobResult] = field(default_factory=dict)
+    "By folder: a later look asks for them again."
 
     def run(self, jobs: Sequence[Job]) -> list[JobResult]:
         """Run the selected jobs; finished runs of variants that are not selected count too."""
@@ -166,8 +195,14 @@ class _Pool:
             for job in jobs
             if not self.only or job.variant in self.only or Run(job.folder).is_finished
         ]
-        results = {result.job.folder: result for result in self.engine.run_jobs(selected)}
+        results = {result.job.folder: result for result in self.train(selected)}
         return [results.get(job.folder, JobResult(job, NOT_SELECTED)) for job in jobs]
+
+    def train(self, jobs: Sequence[Job]) -> list[JobResult]:
+        results = self.engine.run_jobs([job for job in jobs if job.folder not in self.finished])
+        by_folder = self.finished | {result.job.folder: result for result in results}
+        self.finished.update({result.job.folder: result for result in results if not result.reason})
+        return [by_folder[job.folder] for job in jobs]
 
 
 def _former_efficiency(home: Path) -> Efficiency | None:
@@ -195,11 +230,14 @@ def _open(home: Path, loaded: LoadedStudy) -> None:
         )
     if file.is_file():
         read = read_toml(file, topic="study")
-        before = flatten(to_table(read_settings(Study, read.table, locate=read.locate)))
-        now = flatten(table)
+        stored = read_settings(Study, read.table, locate=read.locate)
+        before, now = flatten(to_table(stored)), flatten(table)
         differ = [key for key in sorted(before.keys() | now) if before.get(key) != now.get(key)]
-        changed = [key for key in differ if key not in ("seeds", "question", "probes")]
-        if changed and any(home.glob("*/**/seed-*/")):
+        changed = [key for key in differ if key.partition(".")[0] not in CHANGEABLE]
+        has_runs = any(home.glob("*/**/seed-*/"))
+        if has_runs:
+            check_plan_kept(stored.plan, loaded.study.plan, home=home)
+        if changed and has_runs:
             raise UserError(
                 f"{home} belongs to another study ({', '.join(changed[:3])} differ)",
                 topic="study",
@@ -221,7 +259,7 @@ def _tune(
     the same values."""
     study = loaded.study
     candidates = combinations(study.tune)
-    seed = study.seeds[0]
+    seed = study.all_seeds[0]
     jobs = [one.job(pool.home, seed, tuned=values) for one in planned for values in candidates]
     results = iter(pool.run(jobs))
     score_name = study.decides.partition(".")[2]
@@ -255,10 +293,25 @@ def _trial(values: Mapping[str, Any], result: JobResult, score_key: str) -> Tria
     return TrialOutcome(values, value, reason)
 
 
+def _looks_stored(home: Path) -> int:
+    """How many looks of the plan the stored outcome has taken."""
+    with suppress(UserError):
+        stored = read_outcome(home).plan
+        return stored.taken if stored is not None else 0
+    return 0
+
+
 def _command(
-    path: str | Path, out: str | Path | None, seeds: Sequence[int], user_files: Sequence[Path]
+    study: str | Path | Mapping[str, Any],
+    out: str | Path | None,
+    settings: Study,
+    user_files: Sequence[Path],
 ) -> str:
     """The command line that reproduces the study."""
-    words = ["regard", "compare", str(path), "--seeds", ",".join(map(str, seeds))]
+    if isinstance(study, Mapping):
+        return "regard.compare(…)"
+    words = ["regard", "compare", str(study)]
+    if settings.plan is None:
+        words += ["--seeds", ",".join(map(str, settings.all_seeds))]
     words += ["--out", str(out)] if out is not None else []
     return shlex.join([*words, *(word for file in user_files for word in ("--with", str(file)))])

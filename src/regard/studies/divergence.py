@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from regard.evaluation.formatting import p_value
 from regard.evaluation.statistics.divergence import DivergenceCount, fisher_exact
-from regard.evaluation.statistics.significance import holm_adjusted
+from regard.evaluation.statistics.holm import holm_adjusted
 from regard.studies.outcome import DivergenceOutcome, VariantOutcome
 
 ALPHA = 0.05

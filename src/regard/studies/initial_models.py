@@ -63,7 +63,7 @@ def prepare_initial_models(loaded: LoadedStudy, *, home: Path, run_jobs: RunJobs
     for variant in loaded.variants:
         if variant.recipe.init_from is None:
             continue
-        for seed in loaded.study.seeds:
+        for seed in loaded.study.all_seeds:
             path = variant.recipe.init_from
             if loaded.study.pretrain == "each seed" and path.endswith(".toml"):
                 path = str(_copy_with_seed(Path(path), seed, folder=home / "recipes"))
@@ -102,7 +102,7 @@ def initial_model_remarks(initial_models: InitialModels, loaded: LoadedStudy) ->
     for name, by_seed in initial_models.items():
         origins = tuple(dict.fromkeys(model.name for model in by_seed.values()))
         sharing.setdefault(origins, []).append(name)
-    several = len(loaded.study.seeds) > 1
+    several = len(loaded.study.all_seeds) > 1
     remarks = []
     for origins, names in sharing.items():
         who = "every variant" if len(names) == len(loaded.variants) > 1 else join_words(names)

@@ -19,8 +19,9 @@ from regard.evaluation.statistics.divergence import DivergenceCount
 from regard.runs.health_record import HealthRecord
 from regard.runs.results import AuditRecord, ContaminationRecord, SampleRecord, ScoreRecord
 from regard.studies.engines.efficiency import Efficiency
-from regard.studies.looks import Look
 from regard.studies.seed_spread import SeedSpread
+from regard.studies.verdicts.looks import Look
+from regard.studies.verdicts.planned_looks import LooksRecord
 
 OUTCOME_FILE = "outcome.json"
 OUTCOME_SCHEMA = 4
@@ -131,6 +132,14 @@ class VerdictOutcome:
     "Number of groups of items; None where every item stands alone."
     seeds: int = 0
     scope: str = ""
+    level: float = 0.95
+    "Confidence level of the interval."
+    look: int = 0
+    "The planned look at which it was judged, from 1; 0 without a plan."
+    chance: float | None = None
+    "Before the last look: the probability that a later one differs."
+    is_preview: bool = False
+    "Whether runs of the look are missing, so that there is no verdict."
 
 
 @dataclass(frozen=True)
@@ -207,6 +216,8 @@ class Outcome(HtmlDisplay):
     "What lets a model be right on the runs' data without learning, or wrong whatever it learns."
     looks: list[Look] = field(default_factory=list)
     "What was judged at other seeds before, and last what is judged now."
+    plan: LooksRecord | None = None
+    "The planned looks and how far the study came; None where seeds are a list."
     sources: Sequence[ResultSource] = ()
     "What was judged; empty for a study, whose runs regard trained."
     lower_is_better: bool | None = None
@@ -238,6 +249,12 @@ class Outcome(HtmlDisplay):
     def __fspath__(self) -> str:
         return str(self.folder)
 
+    def __repr__(self) -> str:
+        """`<Outcome dot-vs-additive: not distinguishable at this size: …>`"""
+        invalid = f"invalid: {self.invalid[0]}" if self.invalid else ""
+        verdict = invalid or (self.verdicts[0].sentence if self.verdicts else "no verdict")
+        return f"<Outcome {self.name}: {verdict}>"
+
     def as_dict(self) -> dict[str, Any]:
         return record_table(self)
 
@@ -250,12 +267,14 @@ class Outcome(HtmlDisplay):
         return any(run.reason and not run.diverged for one in variants for run in one.runs)
 
     def shared_seeds(self, verdict: VerdictOutcome) -> tuple[int, ...]:
-        """Seeds with which both sides of a verdict have a run that is used."""
+        """Seeds with which both sides of a verdict have a run that is used: of a comparison that an
+        earlier look decided, those it had then."""
         ours, theirs = (
             [run.seed for run in self.variant(name).runs if not run.reason]
             for name in (verdict.variant, verdict.reference)
         )
-        return tuple(seed for seed in ours if seed in theirs)
+        shared = tuple(seed for seed in ours if seed in theirs)
+        return shared[: verdict.seeds] if verdict.look else shared
 
     def check_some_run_is_finished(self) -> None:
         if all(run.reason for variant in self.variants for run in variant.runs):

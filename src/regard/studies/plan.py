@@ -28,6 +28,7 @@ from regard.studies.engines.job import Job
 from regard.studies.initial_models import InitialModels
 from regard.studies.study import LoadedStudy, Pretrain, Variant
 from regard.studies.sweep import format_changes
+from regard.studies.verdicts.planned_looks import LooksRecord, PlannedLooks
 
 PLAN_SCHEMA = 2
 
@@ -71,10 +72,17 @@ class StoredPlan(JsonRecord):
     """All of plan.json."""
 
     variants: tuple[StoredVariant, ...]
+    looks: LooksRecord | None = None
+    "As planned; how far the study came is in outcome.json."
 
 
 def plan(
-    home: Path, loaded: LoadedStudy, initial_models: InitialModels, *, observer: Observer
+    home: Path,
+    loaded: LoadedStudy,
+    initial_models: InitialModels,
+    *,
+    observer: Observer,
+    looks: PlannedLooks | None = None,
 ) -> list[PlannedVariant]:
     """Read the stored plan, or compute and store it."""
     file = home / "plan.json"
@@ -100,7 +108,9 @@ def plan(
                 for before, budget in zip(requested, budgets, strict=True)
             )
         )
-        write_record(file, stored, schema=PLAN_SCHEMA)
+    record = looks.record if looks else None
+    if not file.is_file() or record != stored.looks:  # a plan of looks may become a list of seeds
+        write_record(file, stored.model_copy(update={"looks": record}), schema=PLAN_SCHEMA)
     return [
         PlannedVariant(
             one.name,

@@ -36,6 +36,7 @@ def seed_spread(
     *,
     bounds: tuple[float, float] = (-math.inf, math.inf),
     no_interval: str = "",
+    level: float = LEVEL,
 ) -> SeedSpread:
     """Mean score and t-interval; `bounds` of the score clip the symmetric interval.
 
@@ -49,7 +50,7 @@ def seed_spread(
         # Jackknife over items, or over groups of items.
         se_items = math.sqrt((units - 1) * float(leave_one_out.mean(axis=0).var()))
         degrees_of_freedom = max(1, min(seeds, effective_groups(tables.groups) or units) - 1)
-        half_width = float(stdtrit(degrees_of_freedom, (1 + LEVEL) / 2)) * math.hypot(
+        half_width = float(stdtrit(degrees_of_freedom, (1 + level) / 2)) * math.hypot(
             se_seeds, se_items
         )
         low, high = max(value - half_width, bounds[0]), min(value + half_width, bounds[1])

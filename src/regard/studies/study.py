@@ -2,7 +2,7 @@
 
     base = "mini-gpt.toml"            question = "Does additive attention predict better?"
     decides = "dev.perplexity"        seeds = [0, 1, 2, 3, 4]
-    tune = { "train.lr" = [5e-4, 1e-3] }
+    tune = { "train.lr" = [5e-4, 1e-3] }                    or { plan = [3, 5, 8, 12] }
 
     [variants.dot]
     [variants.additive]
@@ -28,7 +28,9 @@ from regard.core.settings import Settings, read_settings
 from regard.core.toml import TomlTable, flatten, read_toml
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.runs.recipe import Recipe
+from regard.runs.recipe_paths import PATH_KEYS, find_path, places_beside
 from regard.studies.sweep import RandomSweep, combinations, sweep_variants
+from regard.studies.verdicts.planned_looks import SeedPlan
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 FOLDER = r"[A-Za-z0-9][A-Za-z0-9._=,+-]*"
@@ -55,8 +57,9 @@ class Study(Settings):
     dev (dev.perplexity for language models, the task's main metric otherwise)."""
     reference: str = ""
     "The variant that the others are compared with; default: the first."
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    "Every variant is trained once with each seed."
+    seeds: tuple[int, ...] | SeedPlan = (0, 1, 2, 3, 4)
+    """Every variant is trained once with each seed. Or { plan = [3, 5, 8, 12] }: looks at that many
+    seeds, and the study stops at the first that decides."""
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Dotted changes of the base, by variant; recipe = … replaces the base, against = … compares
     with another variant than the reference (with itself: no comparison)."""
@@ -77,6 +80,16 @@ class Study(Settings):
     "Relative difference in parameters, or in a budget other than steps, that counts as equal."
     probes: tuple[str, ...] = ()
     "Sentences whose loss and attention are reported for each variant."
+
+    @property
+    def plan(self) -> SeedPlan | None:
+        """The planned looks; None where the seeds are a list."""
+        return self.seeds if isinstance(self.seeds, SeedPlan) else None
+
+    @property
+    def all_seeds(self) -> tuple[int, ...]:
+        """Every seed that may be trained."""
+        return tuple(range(self.seeds.plan[-1])) if isinstance(self.seeds, SeedPlan) else self.seeds
 
 
 @dataclass(frozen=True)
@@ -109,24 +122,52 @@ class LoadedStudy:
         """Read a study file; `seeds` override those of the file."""
         file = Path(path)
         read = _read(file)
+        read.table.setdefault("name", file.stem)
+        return cls._of_table(read, seeds=seeds)
+
+    @classmethod
+    def from_dictionary(cls, table: Mapping[str, Any], *, seeds: tuple[int, ...] = ()) -> Self:
+        """A study as TOML would give it; its base may be a dictionary too. Paths are relative to
+        the working directory."""
+        read = TomlTable.of_dictionary(table)
+        base = read.table.get("base")
+        if not isinstance(base, Mapping):
+            return cls._of_table(read, seeds=seeds)
+        read.table["base"] = str(base.get("name", "base"))
+        return cls._of_table(read, seeds=seeds, base=base)
+
+    @classmethod
+    def _of_table(
+        cls, read: TomlTable, *, seeds: tuple[int, ...], base: Mapping[str, Any] | None = None
+    ) -> Self:
+        file = read.file
         if "base" not in read.table and {"data", "model", "train"} & read.table.keys():
             raise UserError(
                 "is a recipe, not a study",
                 topic="study",
                 where=str(file),
-                hint=f"regard train {file}",
+                hint=f"regard train {file}" if read.lines else "Give it to regard.train.",
             )
-        read.table.setdefault("name", file.stem)
         study = read_settings(Study, read.table, locate=read.locate)
         if seeds:
+            if study.plan is not None:
+                raise UserError(
+                    f"seeds = {list(seeds)} are given, and the study plans its looks at "
+                    f"{list(study.plan.plan)} seeds",
+                    topic="study",
+                    where=read.locate("seeds.plan"),
+                    hint="Leave them out: the study stops when it knows.",
+                )
             study = study.model_copy(update={"seeds": seeds})
         changes_by_name = _changes_by_name(study)
         _check(study, list(changes_by_name), read)
         _check_names(list(changes_by_name), where=str(file))
-        base = _find_recipe(file, study.base, key="base")
+        source = _find_recipe(file, study.base, key="base") if base is None else base
         reference = study.reference or next(iter(changes_by_name))
         variants = tuple(
-            _variant(name, {"against": reference, **changes}, file=file, base=base, tune=study.tune)
+            _variant(
+                name, {"against": reference, **changes}, file=file, base=source, tune=study.tune
+            )
             for name, changes in changes_by_name.items()
         )
         loaded = cls(study, file, variants)
@@ -181,9 +222,12 @@ def score_names(recipe: Recipe) -> tuple[str, ...]:
 
 def _check(study: Study, names: Sequence[str], read: TomlTable) -> None:
     where = read.locate
-    if not study.seeds or len(set(study.seeds)) < len(study.seeds) or min(study.seeds) < 0:
+    if study.plan is not None:
+        study.plan.check(where=where("seeds.plan"))
+    seeds = study.all_seeds
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise UserError(
-            f"seeds = {list(study.seeds)}: give one or more different seeds, none below 0",
+            f"seeds = {list(seeds)}: give one or more different seeds, none below 0",
             topic="study",
             where=where("seeds"),
         )
@@ -243,7 +287,7 @@ def _variant(
     changes: Mapping[str, Any],
     *,
     file: Path,
-    base: Path,
+    base: Path | Mapping[str, Any],
     tune: Mapping[str, Sequence[Any]],
 ) -> Variant:
     settings = dict(changes)
@@ -263,11 +307,23 @@ def _variant(
     if "init_from" in settings:
         path = _find_recipe(file, str(settings["init_from"]), key=f"variants.{name}.init_from")
         settings["init_from"] = str(path)
+    for key in PATH_KEYS:
+        if key in settings:
+            settings[key] = find_path(settings[key], places_beside(file))
     run_name = re.sub(r"[^A-Za-z0-9._-]", "-", name)  # names of sweeps contain = and ,
-    recipe = Recipe.load(source, changes={**settings, "name": run_name}, changed_by=origin)
+    recipe = _load_recipe(source, {**settings, "name": run_name}, changed_by=origin)
     for values in combinations(tune):  # fail now, not after hours of training
-        Recipe.load(source, changes={**settings, **values}, changed_by=f"{origin}, with tune")
+        changes = {"name": run_name, **settings, **values}
+        _load_recipe(source, changes, changed_by=f"{origin}, with tune")
     return Variant(name, _allow_broken_kinds(recipe), reported, against)
+
+
+def _load_recipe(
+    source: Path | Mapping[str, Any], changes: Mapping[str, Any], *, changed_by: str
+) -> Recipe:
+    if isinstance(source, Mapping):
+        return Recipe.from_dictionary(source, changes=changes, changed_by=changed_by)
+    return Recipe.load(source, changes=changes, changed_by=changed_by)
 
 
 def _allow_broken_kinds(recipe: Recipe) -> Recipe:

@@ -21,6 +21,7 @@ AS_PRETRAINED = "it continues a text, as in pretraining"
 RECOMMENDED: dict[str, tuple[str, str]] = {
     "classification": ("encoder", BIDIRECTIONAL),
     "pairs": ("encoder", BIDIRECTIONAL),
+    "regression": ("encoder", BIDIRECTIONAL),
     "extractive": ("encoder", "whether a word is the answer depends on the context on both sides"),
     "retrieval": ("encoder", f"{BIDIRECTIONAL}, pooled into one embedding"),
     "similarity": ("encoder", f"{BIDIRECTIONAL}, pooled into one embedding"),

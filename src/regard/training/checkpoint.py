@@ -10,16 +10,17 @@ an adapter's base model holds, never.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -229,6 +230,25 @@ def write_tensors(tensors: dict[str, Tensor], file: Path) -> None:
         if errno is None:
             raise
         raise OSError(int(errno[1]), os.strerror(int(errno[1])), str(file)) from problem
+
+
+class Stored(NamedTuple):
+    """What a safetensors file holds, by its header."""
+
+    tensors: int
+    numbers: int
+
+
+def count_stored(file: Path) -> Stored:
+    try:
+        with safe_open(file, framework="pt") as opened:
+            names = list(opened.keys())
+            sizes = [math.prod(opened.get_slice(name).get_shape()) for name in names]
+            return Stored(len(sizes), sum(sizes))
+    except FileNotFoundError:
+        raise UserError(f"{file} is missing", topic="model") from None
+    except SafetensorError as problem:
+        raise UserError(f"{file} is damaged: {problem}", topic="model") from None
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from regard.core.files import write_text
 from regard.core.json_records import JsonRecord
+from regard.core.untrusted import parse_json
 
 
 class Event(JsonRecord):
@@ -128,7 +129,7 @@ def parse_events(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
     kinds = {kind.model_fields["event"].default: kind for kind in Event.__subclasses__()}
     for line in lines:
         with suppress(ValueError, AttributeError, KeyError, TypeError):
-            event = json.loads(line)
+            event = parse_json(line)
             kinds[event.get("event")].model_validate(event)
             yield event
 

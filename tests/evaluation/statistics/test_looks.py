@@ -13,7 +13,7 @@ LOOKS = st.lists(st.sets(st.integers(0, 9), min_size=2), min_size=1, max_size=4)
 
 def test_one_look_is_wrong_as_often_as_its_level():
     assert wrong_verdict_rate([range(5)]) == pytest.approx(0.05)
-    assert wrong_verdict_rate([range(5)], level=0.99) == pytest.approx(0.01)
+    assert wrong_verdict_rate([range(5)], levels=[0.99]) == pytest.approx(0.01)
 
 
 def test_looks_at_one_seed_or_at_the_same_seeds_do_not_count():

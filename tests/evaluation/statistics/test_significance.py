@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from regard.core.errors import UserError
+from regard.evaluation.statistics.holm import holm
 from regard.evaluation.statistics.intervals import Bootstrap
 from regard.evaluation.statistics.seed_tables import SeedTables, perplexity, ratio
-from regard.evaluation.statistics.significance import MethodDifference, holm, method_difference
+from regard.evaluation.statistics.significance import MethodDifference, method_difference
 
 SEED = st.integers(0, 2**32 - 1)
 

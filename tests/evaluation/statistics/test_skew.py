@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.wording import says
 
+from regard.evaluation.statistics.holm import holm
 from regard.evaluation.statistics.sign_flips import sign_flip_p, smallest_p
-from regard.evaluation.statistics.significance import MethodDifference, holm
+from regard.evaluation.statistics.significance import MethodDifference
 from regard.evaluation.statistics.skew import is_strongly_skewed, skewness
 from regard.evaluation.statistics.verdict import verdict
 

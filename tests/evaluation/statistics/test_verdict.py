@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.wording import says
 
-from regard.evaluation.statistics.significance import MethodDifference, holm
+from regard.evaluation.statistics.holm import holm
+from regard.evaluation.statistics.significance import MethodDifference
 from regard.evaluation.statistics.verdict import NOT_DISTINGUISHABLE, verdict
 
 

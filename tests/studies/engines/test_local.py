@@ -99,7 +99,7 @@ def test_run_locked_by_another_process_is_waited_for(tmp_path):
     locked, done = threading.Event(), threading.Event()
 
     def train_elsewhere() -> None:
-        with lock_run(folder):
+        with lock_run(folder, "training"):
             locked.set()
             done.wait(10)
             finish(folder)
@@ -199,7 +199,7 @@ def test_job_that_lost_the_race_for_the_lock_is_waited_for(tmp_path, worker):
 
     def answer(self: FakeWorker, job: Job, log: Path) -> int:
         """Another process locks the folder between the check and the start."""
-        locks.append(lock_run(folder))
+        locks.append(lock_run(folder, "training"))
         locks[0].__enter__()
         return 2
 

@@ -8,8 +8,9 @@ from scipy.stats import ttest_rel
 
 import regard
 from regard import UserError
+from regard.evaluation.statistics.holm import holm
 from regard.evaluation.statistics.seed_tables import SeedTables, ratio
-from regard.evaluation.statistics.significance import holm, method_difference
+from regard.evaluation.statistics.significance import method_difference
 from regard.studies.judging.item_metric import bounds, direction
 
 

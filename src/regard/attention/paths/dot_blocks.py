@@ -154,7 +154,13 @@ class _DotBlocks(Function):
                 dropped = keep_mask.flatten(0, 1).mul_(weights)
             block_d_v = _WORKSPACE.matmul("rows", dropped.mT, d_block)
             block.keys(d_v).add_(pairs.by_head(block_d_v))
-            d_scores.sub_(delta[r, block.rows]).mul_(weights)
+            block_delta = delta[r, block.rows]
+            if maximum is not None:
+                # Scores so large leave one weight of 1: where rowsum(dO ∘ O) rounds otherwise than
+                # dO · v, their difference is multiplied by as large a key.
+                total = denominator.flatten(0, 1)[r, block.rows]
+                block_delta = (d_scores * weights).sum(dim=-1, keepdim=True).div_(total)
+            d_scores.sub_(block_delta).mul_(weights)
             if d_bias is not None:
                 d_pairs = block.pairs(d_bias)
                 d_pairs.add_(pairs.by_head(d_scores).sum_to_size(d_pairs.shape))

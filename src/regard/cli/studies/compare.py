@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.console import AsJson, UserFiles, print_json, side_console
 from regard.core.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.studies.outcome import Outcome
 
 StudyFile = Annotated[
     Path, typer.Argument(metavar="STUDY", help="Study file (TOML), or a finished study's folder.")
@@ -39,31 +43,8 @@ def compare(
     Finished runs are kept: the same command resumes an interrupted study. Exit code 3: runs are
     missing, and the verdicts are without them."""
     from regard import api
-    from regard.cli.studies.verdict_table import print_outcome
-    from regard.progress.study_display import study_display
-    from regard.training.interrupt import exit_code
 
-    try:
-        with study_display(side_console()) as observer:
-            outcome = api.compare(
-                study,
-                out=out,
-                seeds=parse_seeds(seeds),
-                jobs=jobs,
-                only=only or (),
-                user_files=user_files or (),
-                observer=observer,
-            )
-    except KeyboardInterrupt as stopped:
-        print("\nstopped; every training is saved. Resume with the same command.", file=sys.stderr)
-        raise typer.Exit(exit_code(stopped)) from None
-    report = outcome.folder / "report.html"
-    if as_json:
-        print_json(outcome.as_dict() | {"report": str(report)})
-    else:
-        print_outcome(outcome, report)
-    if outcome.lacks_runs(only or ()):
-        raise typer.Exit(SOME_RUN_IS_MISSING)
+    _run(api.compare, study, _options(out, seeds, jobs, only, user_files), as_json=as_json)
 
 
 def sweep(
@@ -79,18 +60,50 @@ def sweep(
 
     Like compare, for a study with [grid] or [random]."""
     from regard import api
-    from regard.studies.study import LoadedStudy
 
-    api.load_parts(user_files or ())
-    settings = LoadedStudy.load(study).study
-    if not settings.grid and settings.random is None:
-        raise UserError(
-            "there is nothing to sweep: neither [grid] nor [random]",
-            topic="study",
-            where=str(study),
-            hint='Add [grid], for instance with "train.lr" = [1e-3, 3e-3].',
-        )
-    compare(study, out, seeds, jobs, only, user_files, as_json)
+    _run(api.sweep, study, _options(out, seeds, jobs, only, user_files), as_json=as_json)
+
+
+def _run(
+    run_study: Callable[..., Outcome],
+    study: Path,
+    options: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    from regard.cli.studies.verdict_table import print_outcome
+    from regard.progress.study_display import study_display
+    from regard.training.interrupt import exit_code
+
+    try:
+        with study_display(side_console()) as observer:
+            outcome = run_study(study, **options, observer=observer)
+    except KeyboardInterrupt as stopped:
+        print("\nstopped; every training is saved. Resume with the same command.", file=sys.stderr)
+        raise typer.Exit(exit_code(stopped)) from None
+    report = outcome.folder / "report.html"
+    if as_json:
+        print_json(outcome.as_dict() | {"report": str(report)})
+    else:
+        print_outcome(outcome, report)
+    if outcome.lacks_runs(options["only"]):
+        raise typer.Exit(SOME_RUN_IS_MISSING)
+
+
+def _options(
+    out: Path | None,
+    seeds: str,
+    jobs: int,
+    only: list[str] | None,
+    user_files: list[Path] | None,
+) -> dict[str, Any]:
+    return {
+        "out": out,
+        "seeds": parse_seeds(seeds),
+        "jobs": jobs,
+        "only": only or (),
+        "user_files": user_files or (),
+    }
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:

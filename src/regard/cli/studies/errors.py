@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.console import AsJson, console, print_json
-from regard.core.errors import UserError
 
 if TYPE_CHECKING:
     from regard.runs.archive.item_errors import ErrorItem, ItemErrors
-
-SPLITS = ("train", "dev", "test")
 
 
 def errors(
@@ -29,13 +26,9 @@ def errors(
     """Show a run's worst predictions, or where two runs differ.
 
     RUN/items/SPLIT.jsonl holds everything that was recorded per item."""
-    from regard.runs.archive.item_errors import read_errors
+    from regard import api
 
-    if split not in SPLITS:
-        raise UserError(
-            f"there is no split {split!r}", topic="errors", hint=f"Give one of {', '.join(SPLITS)}."
-        )
-    item_errors = read_errors([one for one in (run, other) if one is not None], split=split)
+    item_errors = api.errors(run, other, split=split)
     if as_json:
         print_json(item_errors.as_dict())
     elif other is None:

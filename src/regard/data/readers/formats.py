@@ -22,7 +22,7 @@ from regard.data.readers.records import (
     RecordReader,
     Unit,
 )
-from regard.data.readers.tables import read_csv, read_tsv
+from regard.data.readers.tables import csv_header, read_csv, read_tsv, tsv_header
 
 __all__ = [
     "Column",
@@ -34,6 +34,7 @@ __all__ = [
     "is_known_format",
     "read_records",
     "read_texts",
+    "table_header",
 ]
 
 Reader = Callable[[Path, RecordReader], Iterator[Record]]
@@ -72,6 +73,13 @@ def read_records(path: Path, options: ReadOptions, dropped: DropCounts) -> Itera
 def read_texts(path: Path, options: ReadOptions, dropped: DropCounts) -> Iterator[str]:
     """Every document of one file: the role `text` of its records."""
     return (record["text"] for record in read_records(path, options, dropped))
+
+
+def table_header(path: Path) -> list[str]:
+    """The first row of a CSV or TSV file, which names its columns; empty for other formats."""
+    headers = {"csv": csv_header, "tsv": tsv_header}
+    name = file_format(path)
+    return headers[name](path) if name in headers else []
 
 
 def file_format(path: Path) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
+from regard.core.untrusted import parse_json
 from regard.data.readers.compression import file_compression, read_error
 from regard.data.readers.lines import read_lines
 from regard.data.readers.records import (
@@ -55,8 +56,8 @@ def _json_lines(path: Path, reader: RecordReader) -> Iterator[RawRow]:
 
 def _parse_object(line: str, reader: RecordReader, *, at: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as problem:
+        found = parse_json(line)
+    except ValueError as problem:
         why = str(problem)
         if isinstance(problem, json.JSONDecodeError):
             # Its own "line 1" would read like the file's line.
@@ -79,10 +80,23 @@ def _by_role(found: dict[str, Any], reader: RecordReader, *, at: str) -> Mapping
     columns = reader.options.columns
     if columns is None:
         return found
-    for column in columns.values():
-        if column.name not in found and not column.optional:
+    values = {role: _value(found, column.name) for role, column in columns.items()}
+    for role, column in columns.items():
+        if values[role] is _MISSING and not column.optional:
             raise missing_column_error(reader.name, "key", list(found), column, at=at)
-    return {role: found.get(column.name) for role, column in columns.items()}
+    return {role: None if value is _MISSING else value for role, value in values.items()}
+
+
+_MISSING = object()
+
+
+def _value(found: dict[str, Any], name: str) -> Any:
+    """The value of a key; `answers.text` is the key `text` of the object `answers`."""
+    if name in found or "." not in name:
+        return found.get(name, _MISSING)
+    first, _, rest = name.partition(".")
+    inner = found.get(first)
+    return _value(inner, rest) if isinstance(inner, dict) else _MISSING
 
 
 def _has_lone_surrogate(value: Any) -> bool:

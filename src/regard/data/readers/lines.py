@@ -1,4 +1,4 @@
-"""Streaming readers of UTF-8 lines and plain-text documents, decoded block by block."""
+"""Streaming readers of lines and plain-text documents, decoded block by block."""
 
 from __future__ import annotations
 
@@ -6,18 +6,26 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from regard.data.readers.compression import read_blocks
+from regard.core.untrusted import MAX_LINE_BYTES
+from regard.data.readers.encoding import utf8_blocks
 from regard.data.readers.records import Record, RecordReader, Unit, data_error
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, streamed, without line ends (LF or CRLF) and byte order mark."""
+    """The lines of a text file, streamed, without line ends (LF or CRLF) and byte order mark."""
     done = 0
     pending: list[bytes] = []  # blocks of a line longer than a block, joined once
-    for block in read_blocks(path):
+    for block in utf8_blocks(path):
         end = block.rfind(b"\n") + 1
         if not end:
             pending.append(block)
+            if sum(map(len, pending)) > MAX_LINE_BYTES:
+                raise data_error(
+                    path,
+                    f"longer than {MAX_LINE_BYTES >> 20} MB",
+                    at=f"line {done + 1:,}",
+                    hint="Write one document per line, or one file per document.",
+                )
             continue
         decoded = _decode(b"".join([*pending, block[:end]]), path, lines_before=done)
         for line in decoded[:-1].split("\n"):
@@ -34,9 +42,9 @@ def _decode(raw: bytes, path: Path, *, lines_before: int) -> str:
         line = lines_before + raw.count(b"\n", 0, nul) + 1
         raise data_error(
             path,
-            "a NUL byte, so this looks like a binary or UTF-16 file",
+            "a NUL byte, so this looks like a binary file, not like text",
             at=f"line {line:,}",
-            hint="Give text in UTF-8 (iconv -f utf-16 -t utf-8 converts it).",
+            hint="Give text, best in UTF-8; of a workbook save a sheet as CSV.",
         )
     try:
         text = raw.decode("utf-8")
@@ -45,9 +53,9 @@ def _decode(raw: bytes, path: Path, *, lines_before: int) -> str:
         byte = problem.start - raw.rfind(b"\n", 0, problem.start)
         raise data_error(
             path,
-            f"not valid UTF-8 (0x{raw[problem.start]:02x})",
+            f"not valid UTF-8 (0x{raw[problem.start]:02x}), nor text of Western Europe in cp1252",
             at=f"line {line:,}, byte {byte:,}",
-            hint="Convert it, for example with iconv -f latin1 -t utf-8.",
+            hint="Save it as UTF-8, or convert it: iconv -f ENCODING -t utf-8.",
         ) from None
     return text.removeprefix("\ufeff") if not lines_before else text
 

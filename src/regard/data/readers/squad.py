@@ -10,12 +10,12 @@ Rajpurkar, Jia and Liang, 2018, "Know What You Don't Know: Unanswerable Question
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
+from regard.core.untrusted import parse_json
 from regard.data.readers.compression import file_compression
 from regard.data.readers.lines import read_lines
 from regard.data.readers.records import SKIP_HINT, RawRow, Record, RecordReader, json_type
@@ -33,12 +33,12 @@ def squad_articles(path: Path) -> list[Any] | None:
     if not first.lstrip().startswith("{"):
         return None
     try:
-        found = json.loads(first)
-    except (ValueError, RecursionError):
+        found = parse_json(first)
+    except ValueError:
         # Perhaps one object over many lines. A broken line is reported by the reader of JSON lines.
         try:
-            found = json.loads("\n".join([first, *lines]))
-        except (ValueError, RecursionError):
+            found = parse_json("\n".join([first, *lines]))
+        except ValueError:
             return None
     articles = found.get("data") if isinstance(found, dict) else None
     if not isinstance(articles, list) or not articles:

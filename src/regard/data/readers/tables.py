@@ -1,7 +1,6 @@
 """Readers of CSV and TSV; a row with another number of columns than the header is an error.
 
-A CSV file whose header has no comma may be separated by semicolons, tabs or bars, as spreadsheets
-write it in many countries; its first line may say so (`sep=;`).
+Commas, semicolons, tabs or bars separate the cells of a CSV file (`csv_layout.py`).
 
 Without a header line (`data.header = false`) the columns are called 1, 2, …; a row may then have
 more columns than are used, never fewer.
@@ -10,19 +9,17 @@ more columns than are used, never fewer.
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard.data.readers.csv_layout import SEPARATORS, find_csv_layout
 from regard.data.readers.lines import read_lines
 from regard.data.readers.records import SKIP_HINT, RawRow, Record, RecordReader
 
 # A quote that is never closed would swallow the rest of the file; no real cell is this long.
 MAX_CELL_LENGTH = 1 << 24
-SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-DECLARED_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 CARRIAGE_RETURN = "new-line character seen in unquoted field"
 NO_HEADER = (
     ", or set data.header = false if the file has no header line (columns are then 1, 2 and so on)"
@@ -44,7 +41,7 @@ class _Cells(NamedTuple):
 def read_csv(path: Path, reader: RecordReader) -> Iterator[Record]:
     """Quoted as in spreadsheets; a quoted cell may contain line ends."""
     csv.field_size_limit(MAX_CELL_LENGTH)  # the default of 128 KB is less than one long article
-    layout = _csv_layout(path, header=reader.options.header)
+    layout = find_csv_layout(path, header=reader.options.header)
     lines = islice(read_lines(path), layout.lines_above, None)
     source = csv.reader((line + "\n" for line in lines), delimiter=layout.separator, strict=True)
     name = SEPARATORS.get(layout.separator, repr(layout.separator))
@@ -54,27 +51,10 @@ def read_csv(path: Path, reader: RecordReader) -> Iterator[Record]:
 
 def csv_header(path: Path) -> list[str]:
     """The names of a CSV file's columns."""
-    layout = _csv_layout(path, header=True)
+    layout = find_csv_layout(path, header=True)
     lines = islice(read_lines(path), layout.lines_above, None)
     first = next(filter(str.strip, lines), "")
     return next(csv.reader([first], delimiter=layout.separator), [])
-
-
-class _CsvLayout(NamedTuple):
-    separator: str
-    lines_above: int
-    "Lines before the header, which are no rows."
-
-
-def _csv_layout(path: Path, *, header: bool) -> _CsvLayout:
-    """What separates the cells: a comma, unless the first line or the header says otherwise."""
-    for number, line in enumerate(read_lines(path)):
-        if not number and (declared := DECLARED_SEPARATOR.fullmatch(line)):
-            return _CsvLayout(declared[1], lines_above=1)
-        if line.strip():
-            most = max(SEPARATORS, key=line.count)
-            return _CsvLayout(most if header and "," not in line and most in line else ",", 0)
-    return _CsvLayout(",", 0)
 
 
 def _csv_cells(source: Any, reader: RecordReader, *, lines_above: int) -> Iterator[_Cells]:
@@ -102,6 +82,10 @@ def _csv_cells(source: Any, reader: RecordReader, *, lines_above: int) -> Iterat
             reader.drop_bad(reader.error(what, at=at, hint=f"{SKIP_HINT}, or {fix}."))
         else:
             yield _Cells(at, cells)
+
+
+def tsv_header(path: Path) -> list[str]:
+    return next(filter(str.strip, read_lines(path)), "").split("\t")
 
 
 def read_tsv(path: Path, reader: RecordReader) -> Iterator[Record]:

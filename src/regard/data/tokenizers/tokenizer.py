@@ -15,6 +15,7 @@ import errno
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.core.errors import UserError
 from regard.core.files import read_text, write_json, write_text
+from regard.core.untrusted import panics_named, parse_json
+from regard.data.tokenizers.limits import check_ids, read_engine, try_out
 from regard.data.tokenizers.piece_text import REPLACEMENT_CHARACTER, piece_to_text
 
 SPECIAL_SPELLINGS = {
@@ -131,22 +134,30 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, without special tokens."""
-        return list(self._engine.encode(text, add_special_tokens=False).ids)
+        with self._panics():
+            return list(self._engine.encode(text, add_special_tokens=False).ids)
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """`encode`, and the character range [start, end) of each id in `text`."""
-        encoding = self._engine.encode(text, add_special_tokens=False)
+        with self._panics():
+            encoding = self._engine.encode(text, add_special_tokens=False)
         return list(encoding.ids), list(encoding.offsets)
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """`encode` of each, on all cores."""
-        batch = self._engine.encode_batch_fast(list(texts), add_special_tokens=False)
+        with self._panics():
+            batch = self._engine.encode_batch_fast(list(texts), add_special_tokens=False)
         return [list(encoding.ids) for encoding in batch]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`; special tokens are dropped, except `<unk>`."""
         kept = [int(i) for i in ids if int(i) not in self._skipped]
-        return str(self._engine.decode(kept, skip_special_tokens=False))
+        with self._panics():
+            return str(self._engine.decode(kept, skip_special_tokens=False))
+
+    def _panics(self) -> AbstractContextManager[None]:
+        hint = "Use another tokenizer, or take these texts out."
+        return panics_named(topic="tokenizer", where=self.name, hint=hint)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The piece of each id as the vocabulary spells it."""
@@ -238,8 +249,8 @@ def _file_in(folder: Path) -> Path:
 
 def _from_json(text: str, file: Path) -> tokenizers.Tokenizer:
     try:
-        return tokenizers.Tokenizer.from_str(text)
-    except Exception as problem:  # the library raises bare Exception, whatever is wrong
+        return read_engine(text)
+    except ValueError as problem:
         raise UserError(
             f"is not a tokenizer, or damaged ({problem})",
             topic="tokenizer",
@@ -282,13 +293,14 @@ def _from_vocabulary(text: str, file: Path) -> tuple[tokenizers.Tokenizer, str]:
 def _check_unknowns(engine: tokenizers.Tokenizer, file: Path) -> None:
     """A file may parse and yet fail on the first unknown character: check it now."""
     try:
-        engine.encode("\U0010fffd")
-    except Exception as problem:  # bare Exception again
+        check_ids(engine)
+        try_out(engine)
+    except ValueError as problem:
         raise UserError(
-            f"cannot encode characters it does not know ({problem})",
+            f"cannot encode text ({problem})",
             topic="tokenizer",
             where=str(file),
-            hint="Its vocabulary lacks its unknown token; download the file again.",
+            hint="It may lack its unknown token, or be damaged; download the file again.",
         ) from None
 
 
@@ -297,12 +309,17 @@ def _saved_name(file: Path) -> str:
     config = file.with_name("tokenizer_config.json")
     if config.is_file() and file.name in ("tokenizer.json", "vocab.txt"):
         try:
-            table = json.loads(read_text(config, topic="tokenizer"))
-        except json.JSONDecodeError as problem:
+            table = parse_json(read_text(config, topic="tokenizer"))
+        except ValueError as problem:
+            why, line = (
+                (problem.msg, f", line {problem.lineno}")
+                if isinstance(problem, json.JSONDecodeError)
+                else (str(problem), "")
+            )
             raise UserError(
-                f"is not JSON ({problem.msg})",
+                f"is not JSON ({why})",
                 topic="tokenizer",
-                where=f"{config}, line {problem.lineno}",
+                where=f"{config}{line}",
                 hint="Download it again, or delete it: only the name is read from it.",
             ) from None
         if isinstance(table, dict) and isinstance(table.get("name_or_path"), str):

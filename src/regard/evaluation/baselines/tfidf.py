@@ -59,7 +59,7 @@ class TfidfClassifier(Generic[Label]):
         # Sorted, so that the order of the rows does not break ties between labels.
         self.labels = sorted(set(labels), key=str)
         self._majority = majority_label(labels, 1)
-        self._vectorizer = _fit_vectorizer(rows)
+        self._vectorizer = fit_vectorizer(rows)
         self._model: Any = None
         self.description = "nothing was fitted"
         "Its terms, and how C was chosen."
@@ -128,7 +128,7 @@ def _check_rows(rows: Sequence[TextOrPair], labels: Sequence[Any]) -> None:
         )
 
 
-def _fit_vectorizer(rows: Sequence[TextOrPair]) -> Vectorizer | None:
+def fit_vectorizer(rows: Sequence[TextOrPair]) -> Vectorizer | None:
     """TF-IDF features with the terms of the training rows; None where they have no word."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped]
 

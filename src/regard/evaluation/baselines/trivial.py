@@ -6,6 +6,7 @@ a model does, so that the same metric scores both.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
@@ -30,6 +31,17 @@ def majority_label(train_labels: Iterable[Label], n: int) -> list[Label]:
         )
     # Ties by name, so that the order of the rows does not matter.
     return [min(counts, key=lambda label: (-counts[label], str(label)))] * n
+
+
+def mean_value(train_values: Sequence[float], n: int) -> list[float]:
+    """The mean of the training values, `n` times."""
+    if not train_values:
+        raise UserError(
+            "there is no training row to take the mean of",
+            topic="baseline",
+            hint="Give a training split with rows.",
+        )
+    return [math.fsum(train_values) / len(train_values)] * n
 
 
 def most_frequent_answer(train_answers: Iterable[str], n: int) -> list[str]:

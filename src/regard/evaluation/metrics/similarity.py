@@ -19,7 +19,7 @@ from regard.evaluation.metrics.fields import numbers
 from regard.evaluation.metrics.metric import Metric, Row, metric_kind
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
-_MOMENTS = 6
+MOMENTS = 6
 "Statistics of one correlation: x, y, x², y², xy and 1."
 
 
@@ -48,13 +48,13 @@ class SimilarityMetric(Metric):
 
         scores = [numbers(rows, field) for field in ("truth", "predicted")]
         ranks = [np.asarray(rankdata(values), dtype=np.float64) for values in scores]
-        return np.concatenate([_moments(*ranks), _moments(*scores)])
+        return np.concatenate([moments(*ranks), moments(*scores)])
 
     def score_function(self, score_name: str) -> ScoreFunction:
-        start = _MOMENTS * self.score_names.index(self.check_name(score_name))
+        start = MOMENTS * self.score_names.index(self.check_name(score_name))
 
         def score_function(sums: Values) -> Values:
-            return correlation(sums[start : start + _MOMENTS])
+            return correlation(sums[start : start + MOMENTS])
 
         return score_function
 
@@ -70,7 +70,8 @@ def correlation(sums: Values) -> Values:
     return np.asarray(np.where(varies, np.clip(covariance / scale, -1.0, 1.0), 0.0))
 
 
-def _moments(x: Values, y: Values) -> Values:
+def moments(x: Values, y: Values) -> Values:
+    """(6,n): x, y, x², y², xy and 1 of each item, of standardised x and y."""
     x, y = _standardised(x), _standardised(y)
     return np.stack([x, y, x * x, y * y, x * y, np.ones(len(x))])
 

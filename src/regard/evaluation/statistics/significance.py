@@ -19,6 +19,8 @@ Where the differences of the seeds are strongly skewed, t alone decides nothing:
 fifth of the level, and with enough seeds for a sign-flip test the weaker of the two is the verdict
 (`skew.py`, `sign_flips.py`).
 
+At a planned look (`sequential.py`) everything is the same, at the level of that look.
+
 The variance over items is a jackknife estimate (Tukey, 1958). For smooth functions of sums it
 agrees with the bootstrap (docs/studies/calibration.md), is deterministic, and does not depend on
 the order of the items.
@@ -29,8 +31,7 @@ Shapes: s seeds, u units: groups where items have them, else the items.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -46,6 +47,7 @@ from regard.evaluation.statistics.seed_tables import (
     Values,
     check_comparable,
 )
+from regard.evaluation.statistics.sequential import Interim, LookTaken, chance_to_differ
 from regard.evaluation.statistics.sign_flips import sign_flip_p, smallest_p
 from regard.evaluation.statistics.skew import is_strongly_skewed
 
@@ -84,6 +86,8 @@ class MethodDifference:
     "Number of differences tested together, this one included."
     p_adjusted: float | None = None
     "Holm-adjusted p; None before `holm`."
+    look: LookTaken | None = None
+    "The planned look at which the seeds were judged; None without a plan."
 
     @property
     def seeds(self) -> int:
@@ -135,8 +139,14 @@ class MethodDifference:
     @cached_property
     def p_sign_flips(self) -> float | None:
         """Two-sided p of a sign-flip test; None where it is not needed, or could not decide."""
-        can_decide = smallest_p(self.seeds) * self.comparisons < ALPHA
+        can_decide = smallest_p(self.seeds) < self._strictest_alpha
         return sign_flip_p(self.per_seed) if self.is_skewed and can_decide else None
+
+    @property
+    def _strictest_alpha(self) -> float:
+        """Of all differences tested together and of the look, if it is one of a plan."""
+        alpha = ALPHA / self.comparisons
+        return alpha if self.look is None else self.look.alpha(alpha)
 
     @cached_property
     def is_skewed(self) -> bool:
@@ -146,7 +156,7 @@ class MethodDifference:
     @property
     def seeds_for_sign_flips(self) -> int:
         """The fewest seeds with which a sign-flip test can be significant."""
-        return next(s for s in range(1, 64) if smallest_p(s) * self.comparisons < ALPHA)
+        return next(s for s in range(1, 64) if smallest_p(s) < self._strictest_alpha)
 
     @property
     def distinguishable(self) -> bool:
@@ -162,7 +172,34 @@ class MethodDifference:
     @property
     def min_detectable(self) -> float:
         """The smallest true difference found with a power of 80 % by a study of this size."""
-        return _detectable_ratio(self.degrees_of_freedom, self.level) * self.se
+        return detectable_ratio(self.degrees_of_freedom, self.level) * self.se
+
+    def detectable_by_plan(self) -> float | None:
+        """The smallest true difference found with a power of 80 % at the last look of the plan,
+        as if it were the only one: the plan finds it at least as often. None without a plan."""
+        if self.look is None or self.se_seeds is None:
+            return None
+        plan = self.look.plan
+        seeds = plan.seeds[-1]
+        over_seeds = self.se_seeds * math.sqrt(self.seeds / seeds)
+        se = math.hypot(over_seeds, self._interim.se_items_with(seeds))
+        level = 1 - plan.alphas(ALPHA / self.comparisons)[-1]
+        return detectable_ratio(_degrees_of_freedom(seeds, self.units), level) * se
+
+    def chance_by_plan(self) -> float | None:
+        """The chance that a later look of the plan differs; None without a plan or a later look."""
+        if self.look is None or self.look.is_last or not math.isfinite(self.se):
+            return None
+        return chance_to_differ(self._interim, self.look, alpha=ALPHA / self.comparisons)
+
+    @property
+    def _interim(self) -> Interim:
+        return Interim(
+            per_seed=self.per_seed,
+            se_items=self.se_items,
+            se_persistent=self.se_persistent,
+            units=self.units,
+        )
 
     def seeds_needed(self, difference: float) -> int | None:
         """About how many seeds detect this difference with a power of 80 %, on the same items.
@@ -176,10 +213,10 @@ class MethodDifference:
 
         def is_detected(seeds: int) -> bool:
             se = math.sqrt(persistent + per_seed / seeds)
-            ratio = _detectable_ratio(_degrees_of_freedom(seeds, self.units), self.level)
+            ratio = detectable_ratio(_degrees_of_freedom(seeds, self.units), self.level)
             return ratio * se <= abs(difference)
 
-        lowest_ratio = _detectable_ratio(_degrees_of_freedom(self.units, self.units), self.level)
+        lowest_ratio = detectable_ratio(_degrees_of_freedom(self.units, self.units), self.level)
         if lowest_ratio * self.se_persistent >= abs(difference):
             return None
         enough = 2
@@ -199,7 +236,7 @@ class MethodDifference:
 
         None where the variance over seeds rules it out, or where the number overflows.
         """
-        se = difference / _detectable_ratio(self.degrees_of_freedom, self.level)
+        se = difference / detectable_ratio(self.degrees_of_freedom, self.level)
         variance = se**2 - (self.se_seeds or 0.0) ** 2
         present = self.n if self.groups is None else self.groups
         needed = present * self.se_items**2 / variance if variance > 0 else math.inf
@@ -262,50 +299,6 @@ def method_difference(
     )
 
 
-def holm(differences: Sequence[MethodDifference]) -> list[MethodDifference]:
-    """Correct several differences for multiple comparisons (Holm, 1979).
-
-    Each interval gets the level at which its difference was tested: the smallest p 1 − α/m, the
-    next 1 − α/(m−1), and from the first that is not rejected on, the level of that one. So an
-    interval excludes 0 exactly where Holm rejects. Simultaneous coverage of all intervals is
-    guaranteed only where none is rejected (then all are at 1 − α/m).
-    """
-    if not differences:
-        return []
-    if len({difference.level for difference in differences}) > 1:
-        raise ValueError("differences corrected together need one level")
-    if any(difference.comparisons > 1 for difference in differences):
-        raise ValueError("these differences were corrected before")
-    count, alpha = len(differences), 1 - differences[0].level
-    differences = [replace(difference, comparisons=count) for difference in differences]
-    p = np.array([difference.p for difference in differences])
-    order = np.argsort(p)
-    # Equal p are tested at one level, so that the order of the variants does not matter.
-    smaller = np.searchsorted(p[order], p, side="left")
-    adjusted = holm_adjusted(p)
-    accepted = (count - smaller) * p >= alpha
-    steps = np.minimum(smaller, smaller[accepted].min()) if accepted.any() else smaller
-    return [
-        replace(
-            difference,
-            level=1 - alpha / (count - int(step)),
-            p_adjusted=float(p_adjusted),
-        )
-        for difference, step, p_adjusted in zip(differences, steps, adjusted, strict=True)
-    ]
-
-
-def holm_adjusted(p_values: Sequence[float] | Values) -> Values:
-    """Each p, adjusted for all of them being tested together (Holm, 1979)."""
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p)
-    smaller = np.searchsorted(p[order], p, side="left")
-    adjusted = np.empty(len(p))
-    corrected = np.minimum(1.0, (len(p) - smaller) * p)
-    adjusted[order] = np.maximum.accumulate(corrected[order])
-    return adjusted
-
-
 def _jackknife_variance(left_out: Values) -> Values:
     """(…, u) leave-one-out values to the variance of the estimate (…)."""
     n = left_out.shape[-1]
@@ -318,7 +311,7 @@ def _degrees_of_freedom(seeds: float, units: float) -> float:
     return max(1, min(seeds, units) - 1)
 
 
-def _detectable_ratio(degrees_of_freedom: float, level: float) -> float:
+def detectable_ratio(degrees_of_freedom: float, level: float) -> float:
     """Minimum detectable difference with POWER, in standard errors."""
     return float(
         nctdtrinc(degrees_of_freedom, 1 - POWER, stdtrit(degrees_of_freedom, (1 + level) / 2))

@@ -3,6 +3,8 @@
     additive is better than dot by 3.1 [1.2, 5.0], n = 904, seeds = 5
     not distinguishable at this size
 
+    not distinguishable yet                 (at a planned look, and more are to come)
+
 Without a significant difference, the notes say whether seeds or items limit the study, and about
 how many of them would detect a difference as large as the observed one. With one seed they say that
 the interval does not cover other seeds.
@@ -18,6 +20,7 @@ from regard.evaluation.statistics.baseline_verdict import too_few_items
 from regard.evaluation.statistics.significance import MethodDifference
 
 NOT_DISTINGUISHABLE = "not distinguishable at this size"
+NOT_YET = "not distinguishable yet"
 
 MAX_SEEDS_REPORTED = 1000
 "More seeds than this are reported as out of reach."
@@ -46,11 +49,13 @@ def verdict(difference: MethodDifference, *, lower_is_better: bool) -> Verdict:
         *_note_on_one_seed(difference),
         *_note_on_skew(difference),
         *_note_on_correction(difference),
+        *_note_on_look(difference),
     ]
     if not difference.distinguishable:
+        is_open = difference.look is not None and not difference.look.is_last
         observed = f"{difference.a} − {difference.b}: {signed}, {counts}"
         return Verdict(
-            sentence=NOT_DISTINGUISHABLE,
+            sentence=NOT_YET if is_open else NOT_DISTINGUISHABLE,
             notes=(observed, *notes, *_notes_on_power(difference)),
             better="",
             scope=difference.scope,
@@ -105,6 +110,35 @@ def _note_on_correction(difference: MethodDifference) -> list[str]:
     ]
 
 
+def _note_on_look(difference: MethodDifference) -> list[str]:
+    look = difference.look
+    if look is None:
+        return []
+    seeds = look.plan.seeds
+    at = f"look {look.index + 1} of {len(seeds)}, at {difference.seeds} of {seeds[-1]} seeds"
+    level = f"tested at {100 * (1 - difference.level):.2g} %, so that all looks together keep 5 %"
+    if not difference.distinguishable or look.is_last:
+        return [f"{at}: {level}"]
+    return [
+        f"decided at {at}: {level}; differences that stop a study early are too large on average, "
+        "and the interval allows for it"
+    ]
+
+
+def _notes_on_plan(difference: MethodDifference) -> list[str]:
+    """The power of a plan, in place of advice how many seeds it takes."""
+    notes = []
+    detectable, chance = difference.detectable_by_plan(), difference.chance_by_plan()
+    if detectable is not None and math.isfinite(detectable):
+        notes.append(
+            f"the plan finds a difference of {_two_digits(detectable)} four times in five, or more "
+            "often"
+        )
+    if chance is not None:
+        notes.append(f"the chance that a later look differs: about {100 * chance:.0f} %")
+    return notes
+
+
 def _notes_on_power(difference: MethodDifference) -> list[str]:
     if few := too_few_items(difference.n, difference.items, groups=difference.groups):
         return [few]
@@ -113,6 +147,8 @@ def _notes_on_power(difference: MethodDifference) -> list[str]:
         return [f"{difference.a} and {difference.b} have exactly the same scores"]
     if not math.isfinite(difference.se):
         return ["the scores are too large to estimate their variance: did a training run diverge?"]
+    if difference.look is not None:
+        return _notes_on_plan(difference)
     power = f"a difference of {_two_digits(difference.min_detectable)} is found four times in five"
     if difference.value == 0:
         return [f"the observed difference is zero; at this size {power}"]

@@ -9,7 +9,6 @@ arbitrary code; code that a config names (auto_map) is not run either.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from regard.core.errors import UserError
+from regard.core.untrusted import parse_json, read_limited
 from regard.interop.huggingface.config_keys import ConfigKeys
 
 WEIGHTS = "model.safetensors"
@@ -90,7 +90,7 @@ def read_json_table(file: Path) -> dict[str, Any]:
 def read_external_json(file: Path) -> Any:
     """The content of a JSON file of another library."""
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return parse_json(read_limited(file))
     except FileNotFoundError:
         raise UserError(
             "there is no such file",

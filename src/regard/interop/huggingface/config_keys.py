@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from regard.core.errors import UserError
+from regard.core.untrusted import shorten
 
 Choice = TypeVar("Choice")
+MAX_INTEGER = 1 << 53
+"Larger ones lose digits as floats."
 
 
 class ConfigKeys:
@@ -23,7 +26,7 @@ class ConfigKeys:
 
     def integer(self, key: str, default: int | None = None) -> int:
         value = self._value(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MAX_INTEGER:
             raise self.error(key, "a whole number is needed")
         return value
 
@@ -31,7 +34,10 @@ class ConfigKeys:
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(key, "a number is needed")
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:  # JSON writes integers of any length
+            raise self.error(key, "a number is needed") from None
 
     def boolean(self, key: str, *, default: bool) -> bool:
         value = self._value(key, default)
@@ -60,7 +66,7 @@ class ConfigKeys:
 
     def error(self, key: str, reason: str, *, hint: str = "") -> UserError:
         """An error about the value of `key`."""
-        given = repr(self.table[key]) if key in self else "missing"
+        given = shorten(self.table[key]) if key in self else "missing"
         return UserError(f"{key} is {given}: {reason}", topic="import", where=self.file, hint=hint)
 
     def _value(self, key: str, default: Any) -> Any:

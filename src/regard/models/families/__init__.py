@@ -13,8 +13,10 @@ from pydantic import Field
 
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError
-from regard.core.ledger import ParameterCount
+from regard.core.ledger import ParameterCount, total_parameters
+from regard.core.process.total_memory import total_memory
 from regard.core.settings import Settings
+from regard.core.untrusted import MAX_POSITIONS
 from regard.models.families.attention_shape import AttentionShape, LinearShape
 from regard.models.model import TokenModel
 
@@ -24,7 +26,7 @@ FAMILIES = Catalog("family", home="regard.models.families", required=("predicts"
 class Family(Settings, ABC):
     """Settings that build a model; the seed decides its initial weights."""
 
-    context: int = Field(default=100, ge=2)
+    context: int = Field(default=100, ge=2, le=MAX_POSITIONS)
     "Context length: the maximum sequence length in tokens."
 
     @abstractmethod
@@ -69,8 +71,21 @@ class Family(Settings, ABC):
         return str(size)
 
 
+def _check_memory(family: Family, vocabulary: int) -> None:
+    """Refuse a model whose weights alone exceed the memory of this machine."""
+    needed, available = 4 * total_parameters(family.count_parameters(vocabulary)), total_memory()
+    if available is not None and needed > available:
+        raise UserError(
+            f"its weights alone take {needed / 1e9:,.0f} GB, and this machine has "
+            f"{available / 1e9:,.0f} GB",
+            topic="model",
+            hint="Lower model.width, model.layers or the vocabulary.",
+        )
+
+
 def build_model(family: Family, *, vocabulary: int, seed: int) -> TokenModel:
     """The family's model, which has to be a `TokenModel`: a family may be in a user's own file."""
+    _check_memory(family, vocabulary)
     model: object = family.build(vocabulary=vocabulary, seed=seed)
     if not isinstance(model, TokenModel):
         raise UserError(

@@ -11,6 +11,7 @@ from regard.attention.kinds import ATTENTION, AttentionKind
 from regard.attention.multi_head import build_mixer, count_mixer
 from regard.core.ledger import ParameterCount
 from regard.core.settings import CatalogField, catalog_name
+from regard.core.untrusted import MAX_LAYERS
 from regard.models.architectures.recurrent_model import RecurrentModel
 from regard.models.families import FAMILIES, Family
 from regard.models.families.attention_shape import AttentionShape, LinearShape
@@ -21,7 +22,7 @@ from regard.models.init_weights import init_weights
 class Recurrent(Family):
     """A GRU encoder and a GRU decoder, with or without attention between them."""
 
-    layers: int = Field(default=1, ge=1)
+    layers: int = Field(default=1, ge=1, le=MAX_LAYERS)
     "GRU layers in the encoder and in the decoder."
     width: int = Field(default=48, ge=1)
     "Hidden size: width of the GRU states and of the token embeddings."

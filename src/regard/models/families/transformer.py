@@ -22,6 +22,7 @@ from regard.attention.positions import POSITIONS, AbsolutePositionKind, Position
 from regard.attention.positions.learned import Learned
 from regard.core.ledger import ParameterCount
 from regard.core.settings import CatalogField, catalog_name, settings_class
+from regard.core.untrusted import MAX_LAYERS
 from regard.models.blocks.block import Block
 from regard.models.blocks.embedding import Embedding, position_width, token_width
 from regard.models.blocks.stack import Stack
@@ -37,9 +38,9 @@ from regard.nn.residual import NormPlacement, Residual
 class Transformer(Family):
     """Settings of the blocks, the embedding and the output layer."""
 
-    layers: int = Field(default=3, ge=1)
+    layers: int = Field(default=3, ge=1, le=MAX_LAYERS)
     "Transformer blocks (in an encoder-decoder, on each side)."
-    heads: int = Field(default=3, ge=1)
+    heads: int = Field(default=3, ge=1, le=MAX_LAYERS)
     "Attention heads in each block; each has width / heads dimensions."
     width: int = Field(default=48, ge=1)
     "Hidden size: width of the embeddings, the hidden states and the residual stream."

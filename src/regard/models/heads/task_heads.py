@@ -99,6 +99,21 @@ class ClassificationHead(SequenceHead):
         return [_label_parameters(self.labels)]
 
 
+class ValueHead(SequenceHead):
+    """A number for each sequence, (b,t,w) -> (b,): w + 1 parameters."""
+
+    def __init__(self, width: int, *, pooling: Pooling = "first") -> None:
+        super().__init__(pooling=pooling)
+        self.value = Linear(width, 1)
+
+    def forward(self, x: Tensor, valid: Tensor) -> Tensor:
+        y: Tensor = self.value(self.pool(x, valid)).squeeze(-1)
+        return y
+
+    def count_parameters(self) -> list[ParameterCount]:
+        return [ParameterCount("head, value", "w + 1", self.value.in_features + 1)]
+
+
 class YesNoHead(SequenceHead):
     """Whether the second text of a pair follows from the first, (b,t,w) -> (b,): w + 1 parameters.
 

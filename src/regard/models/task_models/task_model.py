@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.batch import Batch
-from regard.models.heads.task_heads import ClassificationHead
+from regard.models.heads.task_heads import ClassificationHead, ValueHead
 from regard.models.init_weights import init_weights
 from regard.models.inputs import ModelInputs
 from regard.models.loss import LossTerm
@@ -82,3 +82,26 @@ class SequenceClassifier(TaskModel[ClassificationHead]):
     def logprobs(self, batch: Batch) -> Tensor:
         """(b,c): the log-probability of each label."""
         return self.logits(batch).log_softmax(dim=-1)
+
+
+class SequenceRegressor(TaskModel[ValueHead]):
+    """A number for each sequence; labels (b,1) hold the true one, standardised."""
+
+    entry_points: ClassVar[tuple[str, ...]] = ("hidden_states", "values")
+
+    def forward(self, batch: Batch) -> dict[str, LossTerm]:
+        assert batch.labels is not None
+        total = (self.values(batch) - batch.labels[:, 0]).square().sum()
+        return {"value": LossTerm(total, batch.weights.sum())}
+
+    @property
+    def uses_pooler(self) -> bool:
+        return self.body.pooler is not None and self.head.pooling == "first"
+
+    def values(self, batch: Batch) -> Tensor:
+        """(b): predicted numbers, standardised as the labels are."""
+        pooled = self.head.pool(self.hidden_states(batch), batch.valid)
+        if self.body.pooler is not None and self.uses_pooler:
+            pooled = self.body.pooler(pooled)
+        y: Tensor = self.head.value(pooled)
+        return y.squeeze(-1).float()

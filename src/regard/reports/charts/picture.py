@@ -13,6 +13,7 @@ from html import escape
 
 import vl_convert
 
+from regard.reports.charts.drawing import check_drawing
 from regard.reports.charts.theme import FONT, Theme
 
 PAGE = Theme(
@@ -56,6 +57,7 @@ class Picture:
         width, height = self.width + 2 * margin, self.height + 2 * margin
         background = f'<rect width="100%" height="100%" fill="{BACKGROUND[theme.name]}"/>'
         inner = f'<g transform="translate({margin} {margin})">{self.elements}</g>'
+        check_drawing()
         png: bytes = vl_convert.svg_to_png(
             Picture(width, height, background + inner, self.title).svg(), scale=scale
         )

@@ -18,6 +18,7 @@ import vl_convert
 from regard.data.statistics import LengthHistogram
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.reports.charts import theme as chart_theme
+from regard.reports.charts.drawing import check_drawing
 from regard.reports.charts.score_dots import Row, draw_scores, is_drawable, score_row
 from regard.reports.charts.theme import Chart, Theme
 from regard.runs.archive.record import RunRecord
@@ -124,12 +125,14 @@ def length_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None
 
 def to_svg(chart: Chart) -> str:
     """The chart as one `<to_svg>` element, drawn with no network."""
+    check_drawing()
     drawn: str = vl_convert.vegalite_to_svg(chart.to_json(validate=False), **_CONVERSION)
     return drawn
 
 
 def to_png(chart: Chart, *, scale: float = 2.0) -> bytes:
     """The chart as PNG, `scale` pixels per chart pixel."""
+    check_drawing()
     drawn: bytes = vl_convert.vegalite_to_png(chart.to_json(), scale=scale, **_CONVERSION)
     return drawn
 

@@ -11,11 +11,14 @@ import secrets
 import shutil
 import tomllib
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
 from regard.core.errors import UserError
 from regard.runs.archive.filters import Condition
 from regard.runs.archive.index import RECIPE, STAMPED, ListedRun, read_facts
+from regard.runs.lock import lock_run
+from regard.runs.recipe_paths import ORIGIN_FILE
 
 RUN_FILES = {*STAMPED, "audit.json"} - {RECIPE}
 "Files that a training writes besides the recipe."
@@ -60,9 +63,17 @@ def check_deletable(
 
 
 def delete_runs(chosen: Sequence[ListedRun]) -> None:
-    # A run may contain another one: the inner goes first.
-    for run in sorted(chosen, key=lambda run: -len(run.folder.parts)):
-        _delete(run.folder)
+    """Delete all of them, or none if another process is writing to one."""
+    with ExitStack() as locks:
+        held = []
+        # A run may contain another one and its lock: the inner goes first.
+        for run in sorted(chosen, key=lambda run: -len(run.folder.parts)):
+            lock = locks.enter_context(ExitStack())
+            lock.enter_context(lock_run(run.folder, "deletion"))
+            held.append((run, lock))
+        for run, lock in held:
+            _delete(run.folder)
+            lock.close()
 
 
 def _check_unchanged(run: ListedRun, conditions: Sequence[Condition], *, root: Path) -> None:
@@ -72,7 +83,7 @@ def _check_unchanged(run: ListedRun, conditions: Sequence[Condition], *, root: P
     linked = run.folder.resolve() != root.resolve() / run.folder.relative_to(root)
     if linked or RECIPE not in names:
         what = "it is not a run any more"
-    elif not names & RUN_FILES and (other := sorted(names - {RECIPE, "with"})):
+    elif not names & RUN_FILES and (other := sorted(names - {RECIPE, ORIGIN_FILE, "with"})):
         what = f"no training began there, and it contains other files ({other[0]})"
     elif facts["state"] != run.state or not all(one.matches(facts) for one in conditions):
         what = "it has changed since it was chosen"

@@ -27,6 +27,7 @@ from regard.core.printable import printable
 from regard.core.progress import OnProgress, no_progress
 from regard.core.seal import check_sealed
 from regard.core.toml import flatten, read_toml
+from regard.core.untrusted import parse_json
 from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import RunRecord
 from regard.runs.results import MODEL, AuditRecord, ResultsRecord, read_audit, read_results
@@ -220,14 +221,14 @@ def _audit_facts(audit: AuditRecord | None) -> Facts:
 def _read_index(file: Path) -> dict[str, tuple[Stamp, Facts]]:
     """The cached facts; empty if the index cannot be used."""
     try:
-        table = json.loads(file.read_bytes())
+        table = parse_json(file.read_bytes())
         if table["schema"] != SCHEMA:
             return {}
         runs = {name: (stamp, facts) for name, (stamp, facts) in table["runs"].items()}
         for _, facts in runs.values():
             _ = facts["run"], RunState(facts["state"])
         return runs
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 

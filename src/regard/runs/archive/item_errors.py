@@ -46,6 +46,10 @@ class ItemErrors:
     split: str
     items: tuple[ErrorItem, ...]
 
+    def __repr__(self) -> str:
+        """`<ItemErrors runs/a and runs/b: dev, 500 items>`"""
+        return f"<ItemErrors {' and '.join(self.runs)}: {self.split}, {len(self.items):,} items>"
+
     @property
     def confusion(self) -> dict[tuple[str, str], int]:
         """Counts of (truth, prediction) in the first run; empty if predictions are not labels."""

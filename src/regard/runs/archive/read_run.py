@@ -10,7 +10,6 @@ so is a line truncated by the kill.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 from regard.core.errors import UserError
 from regard.core.printable import printable
 from regard.core.seal import check_sealed, find_change
+from regard.core.untrusted import parse_json
 from regard.runs.archive.record import Events, RunRecord
 from regard.runs.results import read_results
 from regard.training.events import (
@@ -63,7 +63,7 @@ def _read_events(file: Path) -> Events:
     with file.open("rb") as lines:
         for line in lines:
             try:
-                _add(events, json.loads(line))
+                _add(events, parse_json(line))
             except (ValueError, TypeError, AttributeError, KeyError):
                 # Broken JSON, or JSON that is no event. A line without its newline is still being
                 # written, or was truncated by a kill.

@@ -9,7 +9,6 @@ files are in peft's format; else the tensors keep regard's names, and a remark s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,10 @@ from torch import Tensor
 
 from regard.core.errors import UserError
 from regard.core.files import write_json
+from regard.core.untrusted import damage_named
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.export_model import find_export_architecture
+from regard.interop.huggingface.checkpoint import read_json_table
 from regard.interop.peft import PEFT_KINDS, from_peft, to_peft
 from regard.models.families import Family
 from regard.models.families.encoder import Encoder
@@ -97,14 +98,15 @@ def load_adapter(
     architecture: str | None,
 ) -> None:
     """Load the trained tensors from a folder that was checked intact."""
-    config = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    config = read_json_table(folder / ADAPTER_CONFIG)
     tensors = read_tensors(folder / ADAPTER_FILE)
     if config.get("peft_type") is not None:
         source, settings = find_export_architecture(family, tokenizer, architecture)
         modules = [name.rpartition(".")[0] for name in trained_body_tensors(model)]
-        _, tensors = from_peft(
-            config, tensors, family=settings, architecture=source, modules=modules
-        )
+        with damage_named("the adapter", topic="model", where=str(folder / ADAPTER_CONFIG)):
+            _, tensors = from_peft(
+                config, tensors, family=settings, architecture=source, modules=modules
+            )
     if model.task_head is not None:
         tensors = {f"body.{name}": tensor for name, tensor in tensors.items()}
         if (folder / HEAD_FILE).is_file():

@@ -12,14 +12,16 @@ from regard.core.errors import UserError
 from regard.core.files import MANIFEST, find_damage, sha256
 from regard.data.token_cache import cache_home
 from regard.interop.import_model import import_model
-from regard.interop.packages import PIP_PREFIX
-from regard.runs.run import Run, check_intact, read_config
+from regard.interop.packages import PIP_PREFIX, check_package_name
+from regard.runs.models.saved_config import read_config
+from regard.runs.recipe_paths import find_path, places_of_run, run_around
+from regard.runs.run import Run, check_intact
 from regard.training.checkpoint import ADAPTER_FILE, WEIGHTS_FILE
 
 
 def imported_package(source: str) -> Path:
     """The model of a pip package, imported once per version."""
-    name = source.removeprefix(PIP_PREFIX)
+    name = check_package_name(source.removeprefix(PIP_PREFIX))
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -58,7 +60,11 @@ def base_entry(path: Path, folder: Path, *, init_from: str) -> dict[str, str]:
 
 def find_base(base: dict[str, Any], *, owner: Path, given: Path | None) -> Path:
     """The model folder that an adapter was trained on; one with other weights is refused."""
-    path = str(given) if given is not None else str(base["path"])
+    path = (
+        str(given)
+        if given is not None
+        else find_path(base["path"], places_of_run(run_around(owner)))
+    )
     if path.startswith(PIP_PREFIX):
         folder = imported_package(path)
     elif Run(Path(path)).recipe_file.is_file():

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.errors import UserError
 from regard.core.files import MANIFEST
+from regard.core.settings import catalog_name
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.generation.generate import Sampling, Strategy
+from regard.models.families import FAMILIES
 from regard.models.heads.task_heads import PooledHead, SentenceHead
 from regard.models.model import Model
 from regard.models.task_models.sentence_model import SentenceEncoder
@@ -22,9 +24,12 @@ from regard.runs.models.saved_model import SavedModel, load_saved_model
 from regard.runs.recipe import build_tools
 from regard.runs.run import Run, check_intact
 from regard.runs.samples import generate_texts
-from regard.tasks import Problem, Task
+from regard.tasks import TASKS, Problem, Task
 from regard.tasks.retrieval.sentence_embeddings import embed_texts
 from regard.training.document_losses import document_losses
+
+if TYPE_CHECKING:
+    from regard.runs.inspection.inspection import AttentionMap
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,13 @@ class LoadedModel:
 
     saved: SavedModel
     folder: Path
+
+    def __repr__(self) -> str:
+        """`<LoadedModel runs/mini-gpt/final: decoder, 1,130,000 parameters>`"""
+        family = catalog_name(self.saved.family, FAMILIES)
+        task = "" if self.task is None else f" for {catalog_name(self.task, TASKS)}"
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        return f"<LoadedModel {self.folder}: {family}{task}, {parameters:,} parameters>"
 
     @property
     def model(self) -> Model:
@@ -55,6 +67,33 @@ class LoadedModel:
     def problem(self) -> Problem[Any] | None:
         """Its task with the state derived from the training rows, if it has one."""
         return self.saved.problem
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of its task, in the order of `predict_proba`; empty if it has none."""
+        return tuple(getattr(self.problem, "labels", ()))
+
+    def predict(self, rows: Any) -> list[Any]:
+        """The prediction of its task for each row: of a list of texts (tuples of them, or
+        dictionaries), a data frame or a file; None for a row without text."""
+        from regard.runs.predict import predict
+
+        return [row["predicted"] for row in predict(self, _rows(rows))]
+
+    def predict_proba(self, rows: Any) -> NDArray[np.float64]:
+        """(n,c): the probability of each of its `labels`; NaN for a row without text."""
+        from regard.runs.predict import predict_probabilities
+
+        return predict_probabilities(self, _rows(rows))
+
+    def attention(self, text: str, *, target: str | None = None) -> tuple[AttentionMap, ...]:
+        """The attention weights of every layer on a text; `regard.inspect` has tokens and
+        losses too."""
+        from regard.runs.inspection.inspect import inspect_model
+
+        if not isinstance(text, str):
+            raise UserError(f"the text is of type {type(text).__name__}: give one text")
+        return inspect_model(self, text, target=target).attention
 
     def generate(
         self,
@@ -114,6 +153,15 @@ class LoadedModel:
                     hint="Give a text with at least one word.",
                 )
         return [float(value) for value in losses.losses / losses.tokens]
+
+
+def _rows(rows: Any) -> Any:
+    """Rows to predict; a lone text is more likely a forgotten list than a file."""
+    if isinstance(rows, str) and not Path(rows).exists():
+        raise UserError(
+            "a lone text is neither a list of texts nor a file", topic="predict", hint="[text]"
+        )
+    return rows
 
 
 def _check_list(texts: Sequence[str]) -> None:

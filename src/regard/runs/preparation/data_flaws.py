@@ -30,6 +30,8 @@ from regard.data.overlap.straddling import (
     likely_group_columns,
     straddling_columns,
 )
+from regard.data.readers.encoding import ENCODING_NAMES, detect_encoding
+from regard.data.readers.formats import file_format
 from regard.data.readers.records import DropCounts
 from regard.data.record_corpus import Record
 from regard.data.sources import FileSource
@@ -48,7 +50,7 @@ def row_flaws(task: Task, records: Mapping[Split, Sequence[Record]], corpus: Cor
     rows = [record for split in SPLITS for record in records[split]]
     labels = [task.target_text(row) for row in rows]
     is_classifier = "label" in task.column_types().values()
-    flaws: list[str] = []
+    flaws = list(_old_encodings(corpus))
     if len(set(labels)) <= MAX_LABELS and None not in labels:
         flaws += _conflicts(task, rows, labels)
         if is_classifier:
@@ -83,7 +85,24 @@ def text_flaws(corpus: Corpus) -> list[str]:
     streamed = ((split, record, None) for split, record in corpus.stream())
     read = {corpus.data.text}
     is_grouped = corpus.data.group is not None
-    return _group_columns(corpus, islice(streamed, MAX_ROWS), read=read, is_grouped=is_grouped)
+    return [
+        *_old_encodings(corpus),
+        *_group_columns(corpus, islice(streamed, MAX_ROWS), read=read, is_grouped=is_grouped),
+    ]
+
+
+def _old_encodings(corpus: Corpus) -> Iterator[str]:
+    """Encodings that are only likely: that of the bytes is not written in the file."""
+    sources = chain.from_iterable(corpus.sources.values())
+    files = chain.from_iterable(
+        source.files for source in sources if isinstance(source, FileSource)
+    )
+    for file in files:
+        if file_format(file) != "parquet" and detect_encoding(file) == "cp1252":
+            yield (
+                f"data: {file} is not UTF-8 and was read as {ENCODING_NAMES['cp1252']}: if letters "
+                "with accents look wrong, save it as UTF-8"
+            )
 
 
 def _conflicts(task: Task, rows: Sequence[Record], labels: Sequence[str | None]) -> list[str]:

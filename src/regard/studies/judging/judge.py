@@ -16,12 +16,13 @@ from regard.core.errors import UserError, did_you_mean
 from regard.data.overlap.straddling import likely_group_columns
 from regard.evaluation.formatting import join_words, quantity
 from regard.evaluation.health.predictions import collapse_warning
+from regard.evaluation.statistics.holm import holm
 from regard.evaluation.statistics.item_groups import GroupNumbers, count_groups, group_numbers
 from regard.evaluation.statistics.seed_tables import SeedTables, Values, ratio
-from regard.evaluation.statistics.significance import holm, method_difference
+from regard.evaluation.statistics.significance import method_difference
 from regard.runs.items import hash_facts
 from regard.runs.results import ContaminationRecord
-from regard.studies.collect import verdict_outcome, why_not_ranked
+from regard.studies.collect import why_not_ranked
 from regard.studies.judging.columns import (
     SAME_DOCUMENT,
     USUAL_NAMES,
@@ -47,6 +48,7 @@ from regard.studies.outcome import (
     VerdictOutcome,
 )
 from regard.studies.seed_spread import seed_spread
+from regard.studies.verdicts.comparisons import verdict_outcome
 
 NOTABLE_RATIO = 1.2
 "Of standard errors, from which groups that were not declared are said."

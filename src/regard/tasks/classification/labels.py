@@ -131,6 +131,31 @@ class LabelProblem(Problem[AnyModel]):
         """The baseline that sees the words of a row alone."""
         return TfidfClassifier(rows, labels)
 
+    @abstractmethod
+    def logprobs(
+        self,
+        model: AnyModel,
+        records: Sequence[Record],
+        *,
+        device: str = "cpu",
+        on_progress: OnProgress = no_progress,
+    ) -> Sequence[np.ndarray]:
+        """(c) for each record: the log-probability of each label."""
+
+    def answer(
+        self,
+        model: AnyModel,
+        records: Sequence[Record],
+        *,
+        device: str = "cpu",
+        on_progress: OnProgress = no_progress,
+    ) -> list[Row]:
+        logprobs = self.logprobs(model, records, device=device, on_progress=on_progress)
+        return [
+            self.answer_row(item, *pair)
+            for item, pair in enumerate(zip(records, logprobs, strict=True))
+        ]
+
     def answer_row(self, item: int, record: Record, logprobs: np.ndarray) -> Row:
         """The result row of a record, from the log-probability of each label."""
         best = int(logprobs.argmax())
@@ -173,26 +198,22 @@ class ClassifierProblem(LabelProblem[SequenceClassifier]):
         sequence = self.task.build_input(record, self.tools)
         return [sequence_example(sequence, np.array([self.label_index(record)]))]
 
-    def answer(
+    def logprobs(
         self,
         model: SequenceClassifier,
         records: Sequence[Record],
         *,
         device: str = "cpu",
         on_progress: OnProgress = no_progress,
-    ) -> list[Row]:
+    ) -> Sequence[np.ndarray]:
         examples = [example for record in records for example in self.examples(record)]
-        logprobs = predict_examples(
+        return predict_examples(
             examples,
             lambda batch: model.logprobs(batch).double().cpu().numpy(),
             pad=self.tools.tokenizer.padding_id,
             device=device,
             on_progress=on_progress,
         )
-        return [
-            self.answer_row(item, *pair)
-            for item, pair in enumerate(zip(records, logprobs, strict=True))
-        ]
 
     def truncated_tokens(self, record: Record) -> int:
         return self.task.build_input(record, self.tools).truncated

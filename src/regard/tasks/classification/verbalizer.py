@@ -29,7 +29,6 @@ from regard.batch import Batch, Example
 from regard.core.errors import UserError
 from regard.core.progress import OnProgress, no_progress
 from regard.data.record_corpus import ColumnType, Record
-from regard.evaluation.metrics.metric import Row
 from regard.models.inputs import ModelInputs
 from regard.models.model import TokenModel
 from regard.tasks import TASKS, Problem, TaskState, Tools, check_family, predict_examples
@@ -163,25 +162,21 @@ class VerbalizerProblem(LabelProblem[TokenModel]):
     def examples(self, record: Record) -> list[Example]:
         return [self._example(self._build_prompt(record), self.words[self.label_index(record)])]
 
-    def answer(
+    def logprobs(
         self,
         model: TokenModel,
         records: Sequence[Record],
         *,
         device: str = "cpu",
         on_progress: OnProgress = no_progress,
-    ) -> list[Row]:
+    ) -> Sequence[np.ndarray]:
         prompts = [self._build_prompt(record) for record in records]
         if self.task.calibrate == "empty":
             prompts.append(self._build_prompt(Record(dict.fromkeys(self.task.fields, ""))))
         scores = self._scores(model, prompts, device=device, on_progress=on_progress)
         if self.task.calibrate == "empty":
             scores = scores[:-1] - scores[-1]
-        logprobs = log_softmax(scores, axis=1)
-        return [
-            self.answer_row(item, *pair)
-            for item, pair in enumerate(zip(records, logprobs, strict=True))
-        ]
+        return list(log_softmax(scores, axis=1))
 
     def positions_to_answer(self, record: Record) -> int:
         prompt = len(self._build_prompt(record))

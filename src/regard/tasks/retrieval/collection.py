@@ -108,7 +108,7 @@ def read_judgements(files: Sequence[str]) -> dict[str, Grades]:
 
 def judgement_identities(files: Sequence[str]) -> Iterator[SourceIdentity]:
     """Size and hash of each file, so that edits are detected."""
-    return (SourceIdentity(file, *size_and_sha256(Path(file))) for file in files)
+    return (SourceIdentity(Path(file).name, *size_and_sha256(Path(file))) for file in files)
 
 
 def _parse_judgement(line: str, where: str, *, is_first: bool) -> tuple[str, str, float] | None:

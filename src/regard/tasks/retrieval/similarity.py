@@ -9,7 +9,6 @@ measures similarity, not certainty: answers have no confidence.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
@@ -21,6 +20,7 @@ from regard.batch import Example
 from regard.core.errors import UserError
 from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import Split
+from regard.data.numbers import parse_number
 from regard.data.overlap.normalise import normalise
 from regard.data.record_corpus import Record
 from regard.evaluation.baselines.tfidf_cosine import TfidfCosine
@@ -97,11 +97,8 @@ class Similarity(Task):
     def parse_score(self, record: Record) -> float:
         """The true score of a row; refused if it is no number in the range."""
         value = record["score"]
-        try:
-            score = math.nan if isinstance(value, bool) else float(value)
-        except (TypeError, ValueError):
-            score = math.nan
-        if not self.min_score <= score <= self.max_score:
+        score = parse_number(value)
+        if score is None or not self.min_score <= score <= self.max_score:
             raise UserError(
                 f"the score {value!r} is no number from {self.min_score:g} to {self.max_score:g}",
                 topic="data",

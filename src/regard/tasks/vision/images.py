@@ -8,7 +8,6 @@ Shapes: p patches, k values a patch.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -18,6 +17,7 @@ from pydantic import Field, model_validator
 
 from regard.batch import Example
 from regard.core.errors import UserError
+from regard.core.untrusted import parse_json
 from regard.data.record_corpus import Record
 from regard.data.special_tokens import InputSequence, single_sequence
 from regard.models.blocks.patch_embedding import PatchArray, patchify
@@ -141,5 +141,5 @@ def _parse_values(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
-        return json.loads(value)
+        return parse_json(value)
     return [float(word) for word in re.split(r"[\s,;]+", value.strip())]

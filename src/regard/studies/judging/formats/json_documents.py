@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
 from regard.core.toml import flatten
+from regard.core.untrusted import parse_json
 from regard.studies.judging.formats.arrays import arrays_table
 from regard.studies.judging.formats.inspect_logs import is_log, samples_of, samples_table
 from regard.studies.judging.formats.rows import read_rows
@@ -17,8 +17,8 @@ from regard.studies.judging.item_table import ItemTable
 
 def read_json_document(path: Path) -> ItemTable:
     try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        document = parse_json(path.read_bytes())
+    except (OSError, ValueError):
         return read_rows(path)
     if isinstance(document, list) and all(isinstance(row, Mapping) for row in document):
         rows = ((f"row {number:,}", flatten(row)) for number, row in enumerate(document, 1))

@@ -14,10 +14,8 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.core.toml import flatten
-from regard.data.readers.formats import file_format, read_records
-from regard.data.readers.lines import read_lines
+from regard.data.readers.formats import read_records, table_header
 from regard.data.readers.records import DropCounts, ReadOptions
-from regard.data.readers.tables import csv_header
 from regard.studies.judging.item_table import LM_EVAL, ItemTable
 
 LM_EVAL_COLUMNS = {"doc_id", "doc", "resps", "filtered_resps"}
@@ -82,13 +80,7 @@ def _records(path: Path) -> Iterator[Row]:
 
 def _check_header(path: Path) -> None:
     """Of two columns of one name it would be chance which is judged."""
-    match file_format(path):
-        case "csv":
-            header = csv_header(path)
-        case "tsv":
-            header = next(filter(str.strip, read_lines(path)), "").split("\t")
-        case _:
-            return
+    header = table_header(path)
     for name in filter(None, header):
         if header.count(name) > 1:
             what = f"{header.count(name)} columns are called {name}"

@@ -6,8 +6,8 @@ from tests.reports.synthetic_study import judged, outcome_with
 from tests.wording import says
 
 from regard.evaluation.statistics.looks import wrong_verdict_rate
-from regard.studies.looks import add_look
 from regard.studies.outcome import read_outcome, write_outcome
+from regard.studies.verdicts.looks import add_look
 
 KEYS = ("dev.perplexity", "test.perplexity")
 FEWER = {"sentence": "additive is better than dot", "notes": (), "better": "additive"}

@@ -1,0 +1,28 @@
+"""Numbers as people write them in tables: 3.5 and 3,5."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
+"May be a decimal number or a whole one: neither is believed."
+
+
+def parse_number(value: Any) -> float | None:
+    """The finite number that a cell holds; None if it holds none, or 1,234, which may be two."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    if isinstance(value, str):
+        value = value.strip()
+        if DECIMAL_COMMA.fullmatch(value) and not THOUSANDS.fullmatch(value):
+            value = value.replace(",", ".")
+        elif "_" in value:  # Python's own 1_000
+            return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

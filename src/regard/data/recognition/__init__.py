@@ -1,0 +1,1 @@
+"""What a stranger's tables hold, from their content: header, kinds of columns, roles, splits."""

@@ -1,0 +1,109 @@
+"""Who holds the lock of a run folder: written beside the lock, read by whoever finds it taken.
+
+    runs/.NAME.writer.json   {"schema": 1, "deed": "training", "host": "ada", "pid": 4711, …}
+
+The holder touches the file every `BEAT_SECONDS`. So another machine, which sees no process of this
+one, can tell a holder that works from one that is gone, by the clock of the file server alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, Self
+
+from regard.core.files import write_json
+
+Deed = Literal["training", "evaluation", "report", "deletion"]
+
+SCHEMA = 1
+BEAT_SECONDS = 10.0
+"Time between two touches of the file."
+MISSED_BEATS = 2.5
+"A holder on another machine that is silent for longer is gone."
+
+
+@dataclass(frozen=True)
+class LockHolder:
+    """The process that holds a lock."""
+
+    deed: str
+    "What it does with the folder."
+    host: str
+    pid: int
+    since: str
+    "ISO 8601, UTC, to the second."
+
+    @classmethod
+    def this_process(cls, deed: Deed) -> Self:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(deed, platform.node(), os.getpid(), now)
+
+    @classmethod
+    def read(cls, file: Path) -> Self | None:
+        """None if there is no such file, or it is not one of ours."""
+        try:
+            table = json.loads(file.read_bytes())
+            if table.pop("schema") != SCHEMA:
+                return None
+            return cls(str(table["deed"]), str(table["host"]), int(table["pid"]), table["since"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is a process of another machine."""
+        return self.host != platform.node()
+
+    def __str__(self) -> str:
+        since = self.since.replace("T", " ").removesuffix("+00:00")
+        return f"{self.deed} on {self.host}, process {self.pid}, since {since} UTC"
+
+
+@contextmanager
+def announced(holder: LockHolder, file: Path) -> Iterator[None]:
+    """Keep `file` written and fresh; without write permission nothing is announced."""
+    stop = threading.Event()
+    with suppress(OSError):
+        write_json(file, {"schema": SCHEMA, **asdict(holder)})
+    beating = threading.Thread(target=_beat, args=(file, stop), daemon=True)
+    beating.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        beating.join()
+        with suppress(OSError):
+            file.unlink(missing_ok=True)
+
+
+def is_beating(file: Path) -> bool:
+    """Whether its holder touches the file; watches for as long as a holder may be silent."""
+    before = _touched(file)
+    deadline = time.monotonic() + MISSED_BEATS * BEAT_SECONDS
+    while time.monotonic() < deadline:
+        time.sleep(BEAT_SECONDS / 10)
+        if (now := _touched(file)) != before:
+            return now is not None  # removed: the holder has finished
+    return False
+
+
+def _beat(file: Path, stop: threading.Event) -> None:
+    while not stop.wait(BEAT_SECONDS):
+        with suppress(OSError):
+            os.utime(file)
+
+
+def _touched(file: Path) -> int | None:
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return None

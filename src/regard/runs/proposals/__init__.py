@@ -1,0 +1,1 @@
+"""First recipes for a user's own data: what it was recognised as, a recipe and a study."""

@@ -1,0 +1,1 @@
+"""Verdicts: who is compared with whom, and at which looks at the seeds."""
