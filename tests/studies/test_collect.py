@@ -12,6 +12,7 @@ from tests.wording import says
 
 from regard.core.json_records import record_table
 from regard.core.seal import SEAL
+from regard.core.untrusted import read_limited
 from regard.evaluation.statistics.divergence import DivergenceCount
 from regard.studies.collect import collect_outcome
 from regard.studies.engines.job import Job, JobResult
@@ -107,6 +108,9 @@ def test_each_file_of_a_run_is_read_once(folder, monkeypatch):
         Path, "read_text", lambda file, **kwargs: opened.append(file) or read_text(file, **kwargs)
     )
     monkeypatch.setattr(Path, "read_bytes", lambda file: opened.append(file) or read_bytes(file))
+    monkeypatch.setattr(
+        "regard.core.files.read_limited", lambda file: opened.append(file) or read_limited(file)
+    )
     assert folder.collect().missing == []
     opened = [file for file in opened if file.name != SEAL]  # beside each
     assert {file.name for file in opened} == {
