@@ -70,7 +70,7 @@ def test_recipes_and_packages_named_in_the_documentation_exist():
     recipes = {
         name
         for page in pages
-        for name in re.findall(r"\brecipes/[\w/-]+\.toml", page.read_text(encoding="utf-8"))
+        for name in re.findall(r"(?<!/)\brecipes/[\w/-]+\.toml", page.read_text(encoding="utf-8"))
     }
     assert len(recipes) > 20
     assert [name for name in sorted(recipes) if not (ROOT / name).is_file()] == []

@@ -316,3 +316,53 @@ def test_another_study_in_the_same_folder_is_refused(workspace: Workspace) -> No
     refused = workspace.invoke("compare", "study.toml")
     assert refused.exit_code == 2
     assert "is no study" in refused.error
+
+
+@pytest.mark.usefixtures("in_process_trainings")
+def test_planned_commands_train_what_compare_then_only_judges(workspace: Workspace) -> None:
+    write_study(workspace, variants={"dot": {}, "low": {"train.lr": 1e-4}}, seeds=[0, 1])
+    planned = json.loads(workspace.run("plan", "study.toml", "--json"))
+    assert planned["then"].startswith("regard compare study.toml")
+    assert not list((workspace.folder / "runs/study").glob("*/seed-*")), "nothing is trained"
+    left = planned["trainings"]
+    assert {(one["variant"], one["seed"]) for one in left} == {
+        (variant, seed) for variant in ("dot", "low") for seed in (0, 1)
+    }
+    assert workspace.run("plan", "study.toml").splitlines() == [
+        " ".join(one["command"]) for one in left
+    ]
+    for one in left:
+        workspace.run(*one["command"][1:])
+    finished = workspace.invoke("plan", "study.toml")
+    assert (finished.stdout, finished.exit_code) == ("", 0)
+    before = {one["folder"]: file_digests(workspace.folder / one["folder"]) for one in left}
+    workspace.run("compare", "study.toml")
+    assert before == {folder: file_digests(workspace.folder / folder) for folder in before}
+    outcome = read_outcome(workspace)
+    assert outcome["missing"] == []
+    assert outcome["efficiency"] is None, "it trained nothing"
+    assert deciding_verdicts(outcome)["low"]["seeds"] == 2
+
+
+def test_plan_names_initial_models_and_trials_first(workspace: Workspace) -> None:
+    workspace.recipe("pretrain.toml", name="pretrain", **SHORT)
+    workspace.recipe("fine.toml", name="fine", init_from="pretrain.toml", **SHORT, **INHERITED)
+    study = {
+        "base": "fine.toml",
+        "pretrain": "each seed",
+        "variants": {"a": {}, "b": {}},
+        "tune": {"train.lr": [1e-4, 1e-2]},
+        "seeds": [0, 1],
+    }
+    workspace.write("study.toml", tomli_w.dumps(study))
+    planned = json.loads(workspace.run("plan", "study.toml", "--json"))
+    assert [one["seed"] for one in planned["trainings"]] == [0, 1]
+    assert all(one["folder"].startswith("runs/pretrain-") for one in planned["trainings"])
+    assert planned["then"].startswith("regard plan study.toml")
+    workspace.recipe(**SHORT)
+    study = {**study, "base": "tiny.toml", "pretrain": "once"}
+    workspace.write("tuned.toml", tomli_w.dumps(study))
+    planned = json.loads(workspace.run("plan", "tuned.toml", "--seeds", "3,4", "--json"))
+    tried = [(one["variant"], one["seed"], one["trial"]) for one in planned["trainings"]]
+    assert tried == [(name, 3, trial) for name in "ab" for trial in ("lr=0.0001", "lr=0.01")]
+    assert planned["then"] == "regard plan tuned.toml --seeds 3,4"

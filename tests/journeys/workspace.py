@@ -78,6 +78,7 @@ class Workspace:
             "REGARD_CACHE": str(self.folder / "cache"),
             "HOME": str(self.folder),
             "PATH": os.environ.get("PATH", ""),
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # the sources under test
         }
 
     def invoke(self, *arguments: str) -> CommandResult:

@@ -28,7 +28,7 @@ with uncollected_imports():
         load,
         predict,
     )
-    from regard.api.studies import compare, sweep
+    from regard.api.studies import compare, plan, sweep
     from regard.core.html_display import HtmlDisplay
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "lesson",
     "load",
     "load_parts",
+    "plan",
     "predict",
     "report",
     "sweep",

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.api.arguments import as_files, as_path, load_parts
-from regard.api.observers import observed_study
+from regard.api.observers import observed_study, observed_training
 from regard.core.errors import UserError
 from regard.runs.observer import Observer
 from regard.training.interrupt import signals_as_interrupt
 
 if TYPE_CHECKING:
+    from regard.studies.engines.schedule import StudySchedule
     from regard.studies.outcome import Outcome
 
 AnyStudy = str | PathLike[str] | Mapping[str, Any]
@@ -93,3 +94,31 @@ def sweep(study: AnyStudy, **options: Any) -> Outcome:
             hint='Add [grid], for instance with "train.lr" = [1e-3, 3e-3].',
         )
     return compare(study, **options)
+
+
+def plan(
+    study: str | PathLike[str],
+    *,
+    out: str | PathLike[str] | None = None,
+    seeds: Sequence[int] = (),
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    observer: Observer | None = None,
+) -> StudySchedule:
+    """The trainings that are left of a study, as commands for another scheduler.
+
+    Prepares the data and fixes every recipe, but trains nothing. Once the commands have ended,
+    `compare` collects and judges; where tuning trials, initial models or a planned look come first,
+    the rest follows from them, and `plan` is called again.
+    """
+    from regard.studies.compare import schedule
+
+    files = as_files(user_files)
+    load_parts(files)
+    with observed_training(observer) as on_study:
+        return schedule(
+            as_path(study, "study"),
+            out=None if out is None else as_path(out, "out"),
+            seeds=seeds,
+            user_files=files,
+            observer=on_study,
+        )

@@ -26,6 +26,7 @@ from regard.cli.models.predict import predict
 from regard.cli.studies.compare import compare, sweep
 from regard.cli.studies.errors import errors
 from regard.cli.studies.judge import judge
+from regard.cli.studies.plan import plan
 from regard.cli.studies.report import report
 from regard.cli.studies.runs import runs
 from regard.cli.studies.worker import worker
@@ -51,6 +52,7 @@ for command in (
     train,
     compare,
     sweep,
+    plan,
     judge,
     evaluate,
     predict,

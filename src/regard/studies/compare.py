@@ -11,7 +11,6 @@ by look.
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -34,8 +33,14 @@ from regard.runs.run import Run
 from regard.studies.collect import collect_outcome
 from regard.studies.completed_runs import read_completed_run
 from regard.studies.engines.efficiency import Efficiency
-from regard.studies.engines.job import Job, JobResult
+from regard.studies.engines.job import Engine, Job, JobResult
 from regard.studies.engines.local import LocalEngine
+from regard.studies.engines.schedule import (
+    Schedule,
+    StudySchedule,
+    UnfinishedJobsError,
+    scheduled,
+)
 from regard.studies.initial_models import initial_model_remarks, prepare_initial_models
 from regard.studies.inspections import store_inspections
 from regard.studies.outcome import (
@@ -68,7 +73,6 @@ def compare(
     observer: Observer = SILENT,
 ) -> Outcome:
     """Run a study file or dictionary. `jobs` runs in parallel; 0: one per CPU core."""
-    began = time.perf_counter()
     if isinstance(study, Mapping):
         loaded = LoadedStudy.from_dictionary(study, seeds=tuple(seeds))
     else:
@@ -86,13 +90,41 @@ def compare(
     with engine:
         if not (home / "plan.json").exists():  # else most may be finished
             engine.start(len(loaded.variants) * len(loaded.study.all_seeds))
-        pool = _Pool(home, engine, tuple(only), began)
+        pool = _Pool(home, engine, tuple(only))
         command = _command(study, out, loaded.study, files)
         outcome = _compare(loaded, pool, command=command, observer=observer)
         score_probes(outcome, loaded.study.probes, home=home)
         store_inspections(outcome, loaded.study.probes, home=home)
-        outcome.efficiency = pool.efficiency()
+        outcome.efficiency = engine.efficiency() or _former_efficiency(home)
         return write_outcome(home, outcome)
+
+
+def schedule(
+    study: str | Path,
+    *,
+    out: str | Path | None = None,
+    seeds: Sequence[int] = (),
+    user_files: Sequence[str | Path] = (),
+    observer: Observer = SILENT,
+) -> StudySchedule:
+    """What is left to train of a study file, for another scheduler; nothing is trained."""
+    loaded = LoadedStudy.load(study, seeds=tuple(seeds))
+    home = Path(out) if out is not None else Path("runs") / loaded.study.name
+    _open(home, loaded)
+    files, recipes = tuple(map(Path, user_files)), home / "recipes"
+    last = _command(study, out, loaded.study, files)
+    try:
+        _compare(loaded, _Pool(home, Schedule(), ()), command=last, observer=observer)
+    except UnfinishedJobsError as unfinished:
+        left = [scheduled(job, recipes=recipes, user_files=files) for job in unfinished.jobs]
+        job = unfinished.jobs[0]
+        # Initial models stand beside the study, trials have the first seed, looks depend on those
+        # before.
+        is_tuning = bool(loaded.study.tune) and job.seed == loaded.study.all_seeds[0]
+        is_last = job.folder.is_relative_to(home) and not is_tuning and not PlannedLooks.of(loaded)
+        then = last if is_last else last.replace(" compare ", " plan ", 1)
+        return StudySchedule(tuple(left), then)
+    return StudySchedule((), last)
 
 
 def _compare(loaded: LoadedStudy, pool: _Pool, *, command: str, observer: Observer) -> Outcome:
@@ -151,9 +183,8 @@ def _train_and_judge(
 @dataclass(frozen=True)
 class _Pool:
     home: Path
-    engine: LocalEngine
+    engine: Engine
     only: tuple[str, ...]
-    began: float
     finished: dict[Path, JobResult] = field(default_factory=dict)
     "By folder: a later look asks for them again."
 
@@ -173,15 +204,12 @@ class _Pool:
         self.finished.update({result.job.folder: result for result in results if not result.reason})
         return [by_folder[job.folder] for job in jobs]
 
-    def efficiency(self) -> Efficiency | None:
-        """Of this call; if it trained nothing, of the last one that did."""
-        engine = self.engine
-        if engine.trainings:
-            seconds = time.perf_counter() - self.began
-            return Efficiency(engine.slots, engine.trainings, engine.training_seconds, seconds)
-        with suppress(UserError):
-            return read_outcome(self.home).efficiency
-        return None
+
+def _former_efficiency(home: Path) -> Efficiency | None:
+    """Of the last call that trained something."""
+    with suppress(UserError):
+        return read_outcome(home).efficiency
+    return None
 
 
 def _check_only(loaded: LoadedStudy, only: Sequence[str]) -> None:

@@ -23,6 +23,7 @@ from regard.runs.models.init_from import InitialModel, find_initial_model, inher
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
 from regard.studies.engines.job import Job, JobResult
+from regard.studies.engines.schedule import UnfinishedJobsError
 from regard.studies.study import LoadedStudy
 
 RunJobs = Callable[[Sequence[Job]], list[JobResult]]
@@ -58,6 +59,7 @@ def prepare_initial_models(loaded: LoadedStudy, *, home: Path, run_jobs: RunJobs
     pretraining = _Pretraining(home.parent, run_jobs)
     cache: dict[str, InitialModel | None] = {}
     initial_models: dict[str, dict[int, InitialModel]] = {}
+    left: list[Job] = []
     for variant in loaded.variants:
         if variant.recipe.init_from is None:
             continue
@@ -67,9 +69,15 @@ def prepare_initial_models(loaded: LoadedStudy, *, home: Path, run_jobs: RunJobs
                 path = str(_copy_with_seed(Path(path), seed, folder=home / "recipes"))
             if path not in cache:
                 recipe = variant.recipe.model_copy(update={"init_from": path})
-                cache[path] = pretraining.initial_model(recipe)
+                try:
+                    cache[path] = pretraining.initial_model(recipe)
+                except UnfinishedJobsError as unfinished:  # of a schedule: the others are left too
+                    cache[path] = None
+                    left += unfinished.jobs
             if initial_model := cache[path]:
                 initial_models.setdefault(variant.name, {})[seed] = initial_model
+    if left:
+        raise UnfinishedJobsError(left)
     return initial_models
 
 

@@ -124,7 +124,7 @@ def test_a_worker_trains_one_job_after_another(tmp_path, worker):
     jobs = [Job("a", seed, RECIPE, tmp_path / "a" / f"seed-{seed}") for seed in range(5)]
     with LocalEngine(slots=2, recipes=tmp_path) as engine:
         assert [result.reason for result in engine.run_jobs(jobs)] == [""] * 5
-        assert engine.trainings == 5
+        assert engine.efficiency().trainings == 5
     assert worker.started <= 2
 
 
@@ -147,6 +147,29 @@ def test_failed_job_has_a_reason_and_others_finish(tmp_path, worker):
     assert reasons[2] == ""
 
 
+def test_of_one_seed_the_longest_jobs_are_first(tmp_path, worker, monkeypatch):
+    clock, order = [0.0], []
+    monkeypatch.setattr(f"{ENGINE}.time.perf_counter", lambda: clock[0])
+
+    def answer(self: FakeWorker, job: Job, log: Path) -> int:
+        order.append((job.variant, job.seed))
+        return FakeWorker.answer(self, job, log)
+
+    def on_job(state: str, job: Job, detail: str) -> None:
+        if state == "started":
+            clock[0] += {"short": 1.0, "long": 9.0, "middle": 4.0}[job.variant]
+
+    worker.answer = answer
+    jobs = [
+        Job(name, seed, RECIPE, tmp_path / name / f"seed-{seed}")
+        for seed in (7, 3)
+        for name in ("short", "long", "middle")
+    ]
+    run_jobs(jobs, tmp_path, on_job=on_job)
+    unknown = [("short", 7), ("long", 7), ("middle", 7)]
+    assert order == [*unknown, ("long", 3), ("middle", 3), ("short", 3)]
+
+
 def test_exit_code_0_without_results_is_no_success(tmp_path, worker):
     worker.answer = lambda self, job, log: 0
     [result] = run_jobs([Job("a", 0, RECIPE, tmp_path / "a" / "seed-0")], tmp_path)
@@ -167,7 +190,8 @@ def test_seconds_of_training_are_those_of_this_call(tmp_path, worker):
     worker.answer = answer
     with LocalEngine(slots=1, recipes=tmp_path) as engine:
         [result] = engine.run_jobs([Job("a", 0, RECIPE, folder)])
-    assert result.seconds == engine.training_seconds == 12.5
+    assert result.seconds == engine.efficiency().training_seconds == 12.5
+    assert engine.efficiency().slots == 1
 
 
 def test_job_that_lost_the_race_for_the_lock_is_waited_for(tmp_path, worker):

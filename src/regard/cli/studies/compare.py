@@ -99,14 +99,14 @@ def _options(
 ) -> dict[str, Any]:
     return {
         "out": out,
-        "seeds": _parse_seeds(seeds),
+        "seeds": parse_seeds(seeds),
         "jobs": jobs,
         "only": only or (),
         "user_files": user_files or (),
     }
 
 
-def _parse_seeds(text: str) -> tuple[int, ...]:
+def parse_seeds(text: str) -> tuple[int, ...]:
     """`0,1,2` or `0-4`, both ends included."""
     seeds: list[int] = []
     try:

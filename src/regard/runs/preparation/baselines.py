@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from regard.core.progress import OnProgress
-from regard.data.corpus import Split
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.baselines.language_model import Baseline, language_model_baselines
@@ -26,9 +25,9 @@ _counted: OrderedDict[tuple[object, ...], list[Baseline]] = OrderedDict()
 def counted_baselines(
     cache: TokenCache,
     tokenizer: Tokenizer,
-    documents: Mapping[Split, Sequence[np.ndarray]],
+    documents: Mapping[str, Sequence[np.ndarray]],
     *,
-    is_scored: Mapping[Split, Sequence[np.ndarray]],
+    is_scored: Mapping[str, Sequence[np.ndarray]],
     order: int,
     on_progress: OnProgress,
 ) -> list[Baseline]:
@@ -54,7 +53,7 @@ def counted_baselines(
     return _counted[key]
 
 
-def _digest(arrays: Mapping[Split, Sequence[np.ndarray]]) -> str:
+def _digest(arrays: Mapping[str, Sequence[np.ndarray]]) -> str:
     digest = hashlib.sha256()
     for split, rows in sorted(arrays.items()):
         for row in rows:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from regard.core.files import write_text
+from regard.runs.observer import OnJob, ignore_job
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
 from regard.training.events import parse_events
@@ -83,6 +84,25 @@ class JobResult:
     reason: str = ""
     seconds: float = 0.0
     "Seconds of training, for this study's call alone; 0 if it was finished before."
+
+
+class Engine(Protocol):
+    """Whatever trains jobs."""
+
+    def run_jobs(self, jobs: Sequence[Job]) -> list[JobResult]: ...
+
+
+def ended_jobs(jobs: Sequence[Job], on_job: OnJob = ignore_job) -> dict[Path, JobResult]:
+    """Results, by folder, of the jobs that are finished, and of those that diverged: they would
+    again."""
+    results = {job.folder: JobResult(job) for job in jobs if job.is_finished}
+    for result in results.values():
+        on_job("finished", result.job, "already finished")
+    for job in jobs:
+        if job.folder not in results and (reason := job.divergence()):
+            results[job.folder] = JobResult(job, reason)
+            on_job("failed", job, reason)
+    return results
 
 
 def last_line(log: Path) -> str:

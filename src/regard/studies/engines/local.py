@@ -13,7 +13,9 @@ the resumed study waits for them instead of writing into the same folders.
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +23,8 @@ from types import TracebackType
 
 from regard.runs.lock import is_locked
 from regard.runs.observer import OnJob, ignore_job
-from regard.studies.engines.job import Job, JobResult, last_line
+from regard.studies.engines.efficiency import Efficiency
+from regard.studies.engines.job import Job, JobResult, ended_jobs, last_line
 from regard.studies.engines.worker_process import WorkerProcess
 
 POLL_SECONDS = 0.1
@@ -34,6 +37,7 @@ class RunningJob:
     log: Path
     seconds_before: float
     "Of its training, before this call."
+    began: float
 
 
 class LocalEngine:
@@ -48,14 +52,15 @@ class LocalEngine:
         on_job: OnJob = ignore_job,
     ) -> None:
         self.slots = slots
-        self.trainings = 0
-        self.training_seconds = 0.0
-        "Of the trainings so far, without those that were finished before."
+        self.workers_started = 0
+        self._trained: list[JobResult] = []
+        self._began = time.perf_counter()
+        self._seconds_of: dict[str, float] = {}
+        "By variant: what its last job took, from order to answer."
         self._recipes = recipes
         self._user_files = user_files
         self._on_job = on_job
         self._workers: list[WorkerProcess] = []
-        self.workers_started = 0
         self._wake = threading.Event()
 
     def __enter__(self) -> LocalEngine:
@@ -74,6 +79,17 @@ class LocalEngine:
             worker.wait()
             _remove_if_empty(worker.log)
 
+    def efficiency(self) -> Efficiency | None:
+        """So far; None if nothing was trained."""
+        if not self._trained:
+            return None
+        return Efficiency(
+            slots=self.slots,
+            trainings=len(self._trained),
+            training_seconds=sum(result.seconds for result in self._trained),
+            wall_seconds=time.perf_counter() - self._began,
+        )
+
     def process_ids(self) -> list[int]:
         """Of the workers that live."""
         return [worker.process_id for worker in self._workers if worker.is_alive]
@@ -85,11 +101,11 @@ class LocalEngine:
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[JobResult]:
         """Run the jobs that have not ended."""
-        results = self._ended(jobs)
+        results = ended_jobs(jobs, self._on_job)
         waiting = [job for job in jobs if job.folder not in results]
         running: list[RunningJob] = []
         while waiting or running:
-            for job in list(waiting):
+            for job in self._in_order(waiting):
                 if len(running) >= self.slots:
                     break
                 if is_locked(job.folder):
@@ -115,21 +131,18 @@ class LocalEngine:
                     continue
                 result = _result(one, exit_code)
                 results[one.job.folder] = result
-                self.trainings += 1
-                self.training_seconds += result.seconds
+                self._trained.append(result)
+                self._seconds_of[one.job.variant] = time.perf_counter() - one.began
                 self._on_job("failed" if result.reason else "finished", one.job, result.reason)
         return [results[job.folder] for job in jobs]
 
-    def _ended(self, jobs: Sequence[Job]) -> dict[Path, JobResult]:
-        """Results of the jobs that were finished before, or diverged."""
-        results = {job.folder: JobResult(job) for job in jobs if job.is_finished}
-        for result in results.values():
-            self._on_job("finished", result.job, "already finished")
-        for job in jobs:
-            if job.folder not in results and (reason := job.divergence()):
-                results[job.folder] = JobResult(job, reason)
-                self._on_job("failed", job, reason)
-        return results
+    def _in_order(self, jobs: Sequence[Job]) -> list[Job]:
+        """Seed by seed; of one seed the longest first, so that no slot waits long at the end."""
+        seeds = {job.seed: number for number, job in reversed([*enumerate(jobs)])}
+        return sorted(
+            jobs,
+            key=lambda job: (seeds[job.seed], -self._seconds_of.get(job.variant, math.inf)),
+        )
 
     def _begin(self, job: Job) -> RunningJob:
         recipe = job.write_recipe(self._recipes)
@@ -138,7 +151,7 @@ class LocalEngine:
         worker = self._free_worker()
         seconds_before = job.trained_seconds()
         worker.train(job, recipe=recipe, log=log, user_files=self._user_files)
-        return RunningJob(job, worker, log, seconds_before)
+        return RunningJob(job, worker, log, seconds_before, time.perf_counter())
 
     def _free_worker(self) -> WorkerProcess:
         return next((one for one in self._workers if one.is_free), None) or self._start_worker()
