@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from regard.core.errors import UserError
 from regard.runs.archive.filters import Condition
 from regard.runs.archive.index import RECIPE, STAMPED, ListedRun, read_facts
+from regard.runs.lock import lock_run
 
 RUN_FILES = {*STAMPED, "audit.json"} - {RECIPE}
 "Files that a training writes besides the recipe."
@@ -62,7 +63,8 @@ def check_deletable(
 def delete_runs(chosen: Sequence[ListedRun]) -> None:
     # A run may contain another one: the inner goes first.
     for run in sorted(chosen, key=lambda run: -len(run.folder.parts)):
-        _delete(run.folder)
+        with lock_run(run.folder):  # a training would go on writing into what was deleted
+            _delete(run.folder)
 
 
 def _check_unchanged(run: ListedRun, conditions: Sequence[Condition], *, root: Path) -> None:
@@ -112,7 +114,11 @@ def _initial_model_paths(run: ListedRun, root: Path) -> Iterator[Path]:
 def _recipe_name(recipe: Path) -> str:
     try:
         return str(tomllib.loads(recipe.read_text(encoding="utf-8-sig")).get("name", recipe.stem))
-    except (OSError, ValueError):  # moved or changed since: usually the file has its name
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+    ):  # moved or changed since: usually the file has its name
         return recipe.stem
 
 
