@@ -20,6 +20,16 @@ MANIFEST = "manifest.json"
 
 def write_text(path: Path, text: str) -> None:
     """Replace a file atomically; a reader sees the old text or the new one, never half of it."""
+    try:
+        _replace(path, text)
+    except FileNotFoundError:
+        if path.parent.is_dir():
+            raise
+        # Another process has deleted it meanwhile.
+        raise UserError(f"{path.parent} does not exist any more", where=str(path)) from None
+
+
+def _replace(path: Path, text: str) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:
