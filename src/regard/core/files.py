@@ -161,6 +161,13 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
+def sync_file(file: Path) -> None:
+    """Make what was written to a file so far survive a power cut, if it exists."""
+    if file.is_file():
+        with file.open("rb+") as opened:
+            os.fsync(opened.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Make a rename inside `folder` survive a power cut (POSIX only)."""
     if os.name != "posix":

@@ -14,6 +14,7 @@ from pathlib import Path
 from torch.optim import Optimizer
 
 from regard.core.errors import DivergenceError, UserError
+from regard.core.files import sync_file
 from regard.core.process.address_limit import address_limit
 from regard.core.seal import break_seal
 from regard.data.tokenizers.tokenizer import check_same_tokenizer
@@ -218,6 +219,7 @@ def _hooks(
         return experiment.prepared.evaluate_dev(experiment.model, device=experiment.machine.device)
 
     def save(state: TrainingState) -> None:
+        sync_file(run.events_file)  # resuming from this checkpoint repeats none of them
         save_checkpoint(
             run.checkpoints,
             experiment.model,
