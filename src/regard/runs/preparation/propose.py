@@ -14,6 +14,7 @@ import tomli_w
 
 from regard.core.errors import UserError
 from regard.core.scripts import UNSPACED
+from regard.core.settings import read_settings
 from regard.data.corpus import Data, open_corpus
 from regard.data.overlap.straddling import likely_group_columns
 from regard.data.readers.formats import read_records
@@ -50,7 +51,8 @@ class CorpusPreview:
 
 
 def preview_corpus(corpus: Sequence[str], *, column: str, unit: Unit) -> CorpusPreview:
-    opened = open_corpus(Data(corpus=tuple(corpus), text=column, unit=unit))
+    given = {"corpus": tuple(corpus), "text": column, "unit": unit}
+    opened = open_corpus(read_settings(Data, given, key="data"))
     document_words, characters = [], 0
     for _, text in opened.texts_with_split():
         document_words.append(count_words(text))
