@@ -19,6 +19,7 @@ from regard.cli import app, console
 from regard.cli.studies import runs as runs_command
 from regard.cli.studies import runs_deletion, runs_table
 from regard.runs.archive import deletion
+from regard.runs.lock import lock_run
 
 
 @dataclass(frozen=True)
@@ -320,3 +321,11 @@ def test_undeletable_files_are_reported(regard, three_runs, monkeypatch):
     assert result.code == 2
     assert says(result.err, "cannot be removed", "runs/.regard-deleted-")
     assert regard().listed == ["study/additive", "study/dot"]
+
+
+def test_run_that_is_being_trained_is_not_deleted(regard, three_runs):
+    with lock_run(Path("runs/stopped")):
+        result = regard("--delete", "stopped", "--yes")
+    assert result.code == 2
+    assert "another process is training into" in result.err
+    assert "stopped" in remaining_runs()

@@ -36,7 +36,7 @@ def predict(
     from regard import api
     from regard.cli.models.prediction_files import check_format, write_rows
 
-    target = out or file.with_name(f"{file.name}.predicted.jsonl")
+    target = out or file.parent / f"{file.name}.predicted.jsonl"
     check_format(target)
     if target.exists() and file.exists() and target.samefile(file):
         raise UserError(

@@ -123,7 +123,11 @@ def _initial_model_paths(run: ListedRun, root: Path) -> Iterator[Path]:
 def _recipe_name(recipe: Path) -> str:
     try:
         return str(tomllib.loads(recipe.read_text(encoding="utf-8-sig")).get("name", recipe.stem))
-    except (OSError, ValueError):  # moved or changed since: usually the file has its name
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+    ):  # moved or changed since: usually the file has its name
         return recipe.stem
 
 
