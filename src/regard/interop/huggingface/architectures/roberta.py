@@ -34,12 +34,16 @@ class Roberta(Bert):
     head_linear = "lm_head.decoder"
     class_names = ("RobertaModel", "RobertaForMaskedLM")
 
-    def __init__(self, *, pad: int = DEFAULT_PAD_ID) -> None:
+    def __init__(self, *, pad: int = DEFAULT_PAD_ID, pooler: str = Bert.pooler_name) -> None:
         self.pad = pad
+        self.pooler_name = pooler
 
     @classmethod
     def for_config(cls, config: ConfigKeys) -> Roberta:
-        return cls(pad=config.integer("pad_token_id", DEFAULT_PAD_ID))
+        # Its classification head begins with what is a pooler in BERT.
+        is_classifier = config.class_name.endswith("ForSequenceClassification")
+        pooler = "classifier.dense" if is_classifier else cls.pooler_name
+        return cls(pad=config.integer("pad_token_id", DEFAULT_PAD_ID), pooler=pooler)
 
     @classmethod
     def for_tokenizer(cls, tokenizer: Tokenizer) -> Roberta:
