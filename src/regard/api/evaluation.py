@@ -13,7 +13,7 @@ from regard.core.errors import UserError
 from regard.core.settings import catalog_name, to_table
 from regard.data.splits import SPLITS
 from regard.models.families import FAMILIES
-from regard.runs.lock import lock_run_for_evaluation
+from regard.runs.locking.lock import lock_run_for_evaluation
 from regard.runs.models.base_model import weights_fingerprint
 from regard.runs.models.loaded_model import LoadedModel
 from regard.runs.observer import Observer

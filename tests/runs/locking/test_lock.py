@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from regard.core.errors import UserError
-from regard.runs import lock, lock_holder
-from regard.runs.lock import RunLockedError, is_locked, lock_run, lock_run_for_evaluation
+from regard.runs.locking import lock, lock_holder
+from regard.runs.locking.lock import RunLockedError, is_locked, lock_run, lock_run_for_evaluation
 
 HOLD = """
 import errno, platform, sys, time
 from pathlib import Path
-from regard.runs import lock_holder
-from regard.runs.lock import lock_run
+from regard.runs.locking import lock_holder
+from regard.runs.locking.lock import lock_run
 
 folder, deed, host, file_system = sys.argv[1:]
 lock_holder.BEAT_SECONDS = 0.1
