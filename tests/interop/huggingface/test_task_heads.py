@@ -102,13 +102,46 @@ def test_spans_have_the_logits_of_transformers_but_for_the_constant(tmp_path):
         assert answer in row["context"]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"num_labels": 1}, {"problem_type": "multi_label_classification"}],
-    ids=["regression", "several labels"],
-)
-def test_other_heads_are_left_out_and_remarked(settings, tmp_path):
-    config = transformers.BertConfig(**SMALL, **settings)
+@torch.no_grad()
+def test_one_output_is_a_number(tmp_path):
+    ours, report = import_and_load(
+        classifier("bert", id2label={0: "score"}, num_labels=1), tmp_path
+    )
+    assert report.task == "regression"
+    theirs = transformers.BertForSequenceClassification.from_pretrained(tmp_path / "theirs").eval()
+    batch = batch_of(ours, [{"text": text} for text in TEXTS])
+    expected = theirs(input_ids=batch.ids, attention_mask=batch.valid.long()).logits[:, 0]
+    assert (torch.tensor(ours.predict(TEXTS)) - expected).abs().max() < TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "regression", "spans"])
+@torch.no_grad()
+def test_an_exported_head_is_the_imported_one(name, tmp_path):
+    if name == "spans":
+        config = transformers.BertConfig(**SMALL, cls_token_id=0, sep_token_id=2)
+        theirs = randomise(transformers.BertForQuestionAnswering(config))
+        theirs.qa_outputs.bias.zero_()
+    elif name == "regression":
+        theirs = classifier("bert", id2label={0: "score"})
+    else:
+        theirs = classifier(name)
+    import_and_load(theirs, tmp_path)
+    report = regard.export_model(tmp_path / "ours", tmp_path / "exported")
+    assert report.has_head
+    again, loading = type(theirs).from_pretrained(tmp_path / "exported", output_loading_info=True)
+    assert not loading["missing_keys"]
+    assert type(theirs).__name__ in (tmp_path / "exported" / "config.json").read_text()
+    if name in ("bert", "roberta"):
+        assert again.config.id2label == LABELS
+    ids = torch.tensor([[0, 7, 9, 11, 2], [0, 20, 6, 2, 2]])
+    found, expected = again.eval()(input_ids=ids), theirs(input_ids=ids)
+    for field in ("logits", "start_logits", "end_logits"):
+        if field in expected:
+            assert (found[field] - expected[field]).abs().max() < TOLERANCE
+
+
+def test_a_head_of_several_labels_is_left_out_and_remarked(tmp_path):
+    config = transformers.BertConfig(**SMALL, problem_type="multi_label_classification")
     ours, report = import_and_load(
         randomise(transformers.BertForSequenceClassification(config)), tmp_path
     )

@@ -1,7 +1,8 @@
-"""Task heads of checkpoints: labels of a text or of a pair, and answer spans.
+"""Task heads of checkpoints, in both directions: labels, a number, answer spans.
 
-    …ForSequenceClassification   classifier   labels from id2label     ─►  classification, or pairs
-    …ForQuestionAnswering        qa_outputs   start and end logits     ─►  extractive
+    …ForSequenceClassification   classifier   labels from id2label     ─   classification, or pairs
+                                              one output               ─   regression
+    …ForQuestionAnswering        qa_outputs   start and end logits     ─   extractive
 
 A config does not say whether a classifier reads one text or two: the labels of entailment mean two.
 A head that has no counterpart here is left out with a remark, and its tensors are listed as unused.
@@ -14,18 +15,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from regard.core.settings import catalog_name, read_settings, settings_class
 from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.interop.huggingface.architecture import Architecture
 from regard.interop.huggingface.checkpoint import Checkpoint
 from regard.interop.huggingface.tensors import read_tensor
 from regard.models.families import FAMILIES, Family
+from regard.models.heads.task_heads import ClassificationHead, SpanHead, ValueHead
 from regard.models.model import Model, TokenModel
-from regard.tasks import TASKS, Task, Tools
+from regard.tasks import TASKS, Task, TaskState, Tools
 
 CLASSIFIER = "ForSequenceClassification"
 SPANS = "ForQuestionAnswering"
 ENTAILMENT = "entailment"
+REGRESSION, SINGLE_LABEL = "regression", "single_label_classification"
 
 
 @dataclass(frozen=True)
@@ -75,24 +80,84 @@ def find_task_head(checkpoint: Checkpoint, remarks: list[str]) -> ImportedHead |
     return None
 
 
+@dataclass(frozen=True)
+class ExportedHead:
+    """A head as transformers writes it."""
+
+    class_suffix: str
+    "What follows `Bert` in the name of its class."
+    tensors: Mapping[str, Tensor]
+    config: Mapping[str, Any]
+
+
+def export_head(
+    head: nn.Module | None, state: TaskState, architecture: Architecture, *, has_pooler: bool
+) -> ExportedHead | None:
+    """The head of a task's model; None if transformers has none that computes the same."""
+    if isinstance(head, SpanHead):
+        weight = head.boundaries.weight
+        tensors = {"qa_outputs.weight": weight, "qa_outputs.bias": weight.new_zeros(2)}
+        return ExportedHead(SPANS, _copied(tensors), {})
+    # Its classes have a pooler before the head.
+    if not isinstance(head, ClassificationHead | ValueHead) or head.pooling != "first":
+        return None
+    if not has_pooler or architecture.classifier_name is None:
+        return None
+    config: dict[str, Any]
+    if isinstance(head, ValueHead):
+        weight = head.value.weight * state["deviation"]
+        bias = head.value.bias * state["deviation"] + state["mean"]
+        config = {"problem_type": REGRESSION, "id2label": {"0": "LABEL_0"}}
+    else:
+        weight, bias = head.labels.weight, head.labels.bias
+        config = {"id2label": {str(n): label for n, label in enumerate(state["labels"])}}
+    config["label2id"] = {label: int(n) for n, label in config["id2label"].items()}
+    stem = architecture.classifier_name
+    return ExportedHead(
+        CLASSIFIER, _copied({f"{stem}.weight": weight, f"{stem}.bias": bias}), config
+    )
+
+
+def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        name: tensor.detach().to("cpu", torch.float32).clone() for name, tensor in tensors.items()
+    }
+
+
 def _classifier(checkpoint: Checkpoint, remarks: list[str]) -> ImportedHead | None:
     stem = next((s for s in ("classifier.out_proj", "classifier") if _has(checkpoint, s)), None)
     if stem is None:
         return None
     outputs = checkpoint.tensors[f"{stem}.weight"].shape[0]
     table = checkpoint.config.table
-    if outputs < 2 or table.get("problem_type") not in (None, "single_label_classification"):
-        remarks.append("its head predicts no single label (problem_type), so it is left out")
+    problem_type = table.get("problem_type")
+    if outputs == 1 and problem_type in (None, REGRESSION):
+        state = {"mean": 0.0, "deviation": 1.0}
+        return ImportedHead(
+            _task("regression"), state, _renamed("value", stem), [_remark("single")]
+        )
+    if outputs < 2 or problem_type not in (None, SINGLE_LABEL):
+        remarks.append(
+            f"its head predicts no single label (problem_type is {problem_type!r}), so it is left "
+            "out"
+        )
         return None
     labels = _labels(table, outputs)
-    kind = "pairs" if ENTAILMENT in map(str.lower, labels) else "classification"
-    texts = "pairs of texts" if kind == "pairs" else "single texts"
+    is_pairs = ENTAILMENT in map(str.lower, labels)
     return ImportedHead(
-        _task(kind),
+        _task("pairs" if is_pairs else "classification"),
         {"labels": labels},
-        {"labels.weight": f"{stem}.weight", "labels.bias": f"{stem}.bias"},
-        [f"its head is kept, for {texts}: a config does not say how many texts it reads"],
+        _renamed("labels", stem),
+        [_remark("pairs of" if is_pairs else "single")],
     )
+
+
+def _renamed(ours: str, theirs: str) -> dict[str, str]:
+    return {f"{ours}.{suffix}": f"{theirs}.{suffix}" for suffix in ("weight", "bias")}
+
+
+def _remark(texts: str) -> str:
+    return f"its head is kept, for {texts} texts: a config does not say how many texts it reads"
 
 
 def _labels(table: Mapping[str, Any], count: int) -> list[str]:

@@ -56,6 +56,7 @@ class Bert(Architecture):
     head_bias = "cls.predictions.bias"
     head_linear = "cls.predictions.decoder"
     pooler_name = "pooler.dense"
+    classifier_name = "classifier"
     class_names = ("BertModel", "BertForMaskedLM")
 
     @property
