@@ -7,7 +7,7 @@ import sys
 import pytest
 from tests.journeys.workspace import Workspace, generated_text
 
-from regard.runs.lock import lock_run
+from regard.runs.locking.lock import lock_run
 
 WITHOUT_LINUX_MODULES = """
 import os, sys

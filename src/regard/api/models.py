@@ -62,7 +62,7 @@ def predict(
     column) or a data frame. `at` is a row's location, `record` the row with all its columns.
     `predicted` is None for a row without text.
     """
-    from regard.runs.predict import predict as predict_rows  # loads SciPy
+    from regard.runs.models.predict import predict as predict_rows  # tasks load scipy
 
     if isinstance(rows, PathLike) or (isinstance(rows, str) and not rows):
         rows = as_path(rows, "rows")

@@ -21,7 +21,7 @@ from regard.data.tokenizers.tokenizer import check_same_tokenizer
 from regard.runs.audit_cache.audit_reuse import audit_or_reuse
 from regard.runs.experiment import Experiment, build_experiment, training_plan
 from regard.runs.finish import finish, now
-from regard.runs.lock import lock_run
+from regard.runs.locking.lock import lock_run
 from regard.runs.models.init_from import find_initial_model, inherit_settings
 from regard.runs.observer import SILENT, Observer
 from regard.runs.recipe import Recipe

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from regard.core.errors import UserError
 from regard.runs.archive.filters import Condition
 from regard.runs.archive.index import RECIPE, STAMPED, ListedRun, read_facts
-from regard.runs.lock import lock_run
+from regard.runs.locking.lock import lock_run
 from regard.runs.recipe_paths import ORIGIN_FILE
 
 RUN_FILES = {*STAMPED, "audit.json"} - {RECIPE}
