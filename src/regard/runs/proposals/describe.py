@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from statistics import fmean
 
@@ -49,6 +50,12 @@ def label_line(table: TableSample, reading: Reading) -> str:
     profile = _profile(table, reading.target)
     if reading.task in ("classification", "pairs"):
         return _balance(profile)
+    if reading.task == "tagging":
+        tags = [str(tag) for row in table.columns[profile.name] for tag in row or ()]
+        counts = Counter(tags)
+        named = [f"{tag} {n / len(tags):.0%}" for tag, n in counts.most_common(MAX_NAMED)]
+        more = [f"{len(counts) - MAX_NAMED} more"] if len(counts) > MAX_NAMED else []
+        return f"tags: {profile.name!r}, {len(counts)} different: {', '.join([*named, *more])}"
     if profile.numbers is not None and reading.task in ("regression", "similarity"):
         low, high = profile.numbers
         mean = fmean(parse_number(value) or 0.0 for value in profile.counts.elements())

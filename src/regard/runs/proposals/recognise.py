@@ -28,7 +28,7 @@ from regard.tasks import TASKS
 
 RECOGNISED = (
     *("classification", "pairs", "regression", "similarity", "extractive", "recall"),
-    *("translation", "summarisation"),
+    *("translation", "summarisation", "tagging"),
 )
 
 
