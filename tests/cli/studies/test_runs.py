@@ -15,7 +15,7 @@ from rich.console import Console
 from tests.runs.archive.test_index import write_run
 from tests.wording import says
 
-from regard.cli import app, console
+from regard.cli import app
 from regard.cli.studies import runs as runs_command
 from regard.cli.studies import runs_deletion, runs_table
 from regard.runs.archive import deletion
@@ -44,8 +44,6 @@ def regard(
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str, answer: str = "") -> CommandResult:
-        for one in (console.console, console.side_console):
-            one.cache_clear()
         monkeypatch.setattr(sys, "argv", ["regard", "runs", *words])
         monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
         capsys.readouterr()
