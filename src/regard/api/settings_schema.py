@@ -31,13 +31,13 @@ Schema = dict[str, Any]
 
 def recipe_schema() -> Schema:
     """Of a recipe; parts in the user's own files too, once they are loaded."""
-    return {"$schema": DIALECT, "title": "regard recipe", **_table_schema(Recipe)}
+    return _document("regard recipe", Recipe)
 
 
 def study_schema() -> Schema:
     from regard.studies.study import Study
 
-    return {"$schema": DIALECT, "title": "regard study", **_table_schema(Study)}
+    return _document("regard study", Study)
 
 
 SCHEMAS: dict[str, Callable[[], Schema]] = {"recipe": recipe_schema, "study": study_schema}
@@ -52,16 +52,25 @@ def write_schema(of: str, *, beside: Path) -> str:
     return f"#:schema ./{file.as_posix()}"
 
 
-def _table_schema(cls: type[Settings]) -> Schema:
+def _document(title: str, cls: type[Settings]) -> Schema:
+    definitions: Schema = {}
+    schema = {"$schema": DIALECT, "title": title, **_table_schema(cls, definitions)}
+    # References name the root of the document, wherever they stand.
+    used = {name: one for name, one in definitions.items() if f"#/$defs/{name}'" in str(schema)}
+    return schema | ({"$defs": used} if used else {})
+
+
+def _table_schema(cls: type[Settings], definitions: Schema) -> Schema:
     plain = cls.model_json_schema()
+    definitions |= plain.get("$defs", {})
     docs = {setting.key: setting.doc for setting in all_settings(cls)}
     properties: dict[str, Schema] = {}
     for name, field in cls.model_fields.items():
         choice, section = catalog_field(field), nested_settings(field)
         if choice is not None:
-            schema = _part_schema(choice)
+            schema = _part_schema(choice, definitions)
         elif section is not None:
-            schema = _table_schema(section)
+            schema = _table_schema(section, definitions)
         else:
             schema = _without_null(plain["properties"][name])
         default = field.default
@@ -74,15 +83,14 @@ def _table_schema(cls: type[Settings]) -> Schema:
     # A file's name follows from the file.
     required = [name for name in required if name != "name"]
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    used = {key: value for key, value in plain.get("$defs", {}).items() if f"/{key}" in str(schema)}
-    return schema | ({"required": required} if required else {}) | ({"$defs": used} if used else {})
+    return schema | ({"required": required} if required else {})
 
 
-def _part_schema(choice: CatalogField) -> Schema:
+def _part_schema(choice: CatalogField, definitions: Schema) -> Schema:
     """A name, or a table with the name and the settings of the part."""
     tables = []
     for entry in choice.catalog:
-        table = _table_schema(settings_class(choice.catalog, entry.name))
+        table = _table_schema(settings_class(choice.catalog, entry.name), definitions)
         selector = {"const": entry.name, "description": entry.summary}
         table["properties"] = {choice.selector: selector, **table["properties"]}
         tables.append({"title": entry.name, **table})
