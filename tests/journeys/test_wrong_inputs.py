@@ -121,9 +121,9 @@ SETTINGS = [
     over("train.device=gpu", "auto"),
     over("train.threads=100000", "256"),
     over("train.seed=-1", "greater"),
-    over("model.layers=1000000", "2000"),
+    over("model.layers=1000000", "4096"),
     over("model.layers=two", "integer"),
-    over("model.context=100000000000", "10000000"),
+    over("model.context=100000000000", "16777216"),
     over("model.activation=swish", "'gelu'"),
     over("model.tied=maybe", "boolean"),
     over("tokenizer.vocabulary=1000000000", "10000000"),
@@ -327,6 +327,8 @@ def commands() -> dict[str, set[str]]:
     tree: Any = typer.main.get_command(app)
     found = {"": options_of(tree)}
     for name, command in tree.commands.items():
+        if command.hidden:
+            continue
         found[name] = options_of(command)
         for inner, one in getattr(command, "commands", {}).items():
             found[f"{name} {inner}"] = options_of(one)

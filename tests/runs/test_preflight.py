@@ -62,7 +62,7 @@ def test_memory_that_is_not_free_now_is_said() -> None:
     ("override", "named"),
     [
         ("model.width=3000000", "model.width = 3,000,000"),
-        ("model.context=10000000", "model.context = 10,000,000"),
+        ("model.context=16000000", "model.context = 16,000,000"),
         ("model.mlp_width=900000000", "model.mlp_width = 900,000,000"),
         ("train.batch_tokens=100000000000", "train.batch_tokens = 100,000,000,000"),
     ],
@@ -188,5 +188,7 @@ def test_smallest_difference_shrinks_with_the_root_of_the_rows() -> None:
 
 
 def test_layers_are_limited_so_that_counting_stays_cheap() -> None:
-    with pytest.raises(ValueError, match="2000"):
-        Decoder(layers=2001)
+    deepest = Decoder(layers=4096)
+    assert sum(count.value for count in deepest.count_parameters(100)) > 4096
+    with pytest.raises(ValueError, match="4096"):
+        Decoder(layers=4097)

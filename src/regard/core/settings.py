@@ -24,7 +24,7 @@ from regard.core.catalog import Catalog, UnknownPartError, suggest_part
 from regard.core.errors import UserError, closest
 from regard.core.setting_docs import setting_docs
 from regard.core.synonyms import INSTEAD, SETTING_TABLES, SYNONYMS, VALUE_HINTS
-from regard.core.untrusted import shorten
+from regard.core.untrusted import INTEGER_LIMIT, shorten
 
 
 class Settings(BaseModel):
@@ -43,8 +43,6 @@ class CatalogField:
     "The key of the table that names the part: `kind`, or `family` for a model."
 
 
-MAX_INTEGER = 2**63 - 1
-"Of TOML, and of most that is computed with settings."
 AnySettings = TypeVar("AnySettings", bound=Settings)
 Locate = Callable[[str], str]
 
@@ -60,9 +58,9 @@ def read_settings(
     """Validate `table` as `cls`; `key` is its dotted key, `locate` gives a key's file and line."""
     values = dict(table)
     for name, value in values.items():
-        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+        if isinstance(value, int) and not -INTEGER_LIMIT <= value < INTEGER_LIMIT:
             raise UserError(
-                f"{_join(key, name)} = {value} is not allowed: give a number below 2⁶³",
+                f"{_join(key, name)} = {shorten(value)} is not allowed: give a number below 2⁶³",
                 topic="recipe",
                 where=locate(_join(key, name)),
             )

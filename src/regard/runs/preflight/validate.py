@@ -12,7 +12,6 @@ from regard.core.process.memory_limits import MemoryLimits
 from regard.core.settings import catalog_name
 from regard.data.corpus import SPLITS
 from regard.data.statistics import SplitOverlap, SplitStatistics
-from regard.evaluation.statistics.planning import smallest_difference
 from regard.models.families import FAMILIES
 from regard.runs.experiment import build_experiment, forecast_experiment
 from regard.runs.models.init_from import preview_initial_model
@@ -75,6 +74,8 @@ class Validation:
 
 def validate_recipe(recipe: Recipe, *, runs: Path, observer: Observer) -> Validation:
     """Tokenizes the text (cached for training) and times a few updates of a throw-away model."""
+    from regard.evaluation.statistics.planning import smallest_difference  # imports SciPy
+
     remarks: list[str] = []
 
     def on_event(event: Event) -> None:
