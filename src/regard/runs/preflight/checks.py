@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from regard.data.corpus import Split
 from regard.evaluation.formatting import quantity
 from regard.evaluation.statistics.baseline_verdict import too_few_items
 from regard.runs.preflight.memory import check_memory
@@ -66,5 +67,13 @@ def small_splits(prepared: PreparedData) -> Iterator[str]:
     for name in JUDGED_SPLITS:
         items = "documents" if prepared.recipe.task is None else "rows"
         if few := too_few_items(prepared.scored_units(name), items, groups=None):
-            cure = f"raise data.{name}" if name in prepared.recipe.data.fractions else "give more"
-            yield f"data: of {name}, {few}: {cure}, or judge by the other split"
+            yield f"data: of {name}, {few}: {_larger(prepared, name)}"
+
+
+def _larger(prepared: PreparedData, split: Split) -> str:
+    fractions, splits = prepared.recipe.data.fractions, prepared.statistics.splits
+    if split not in fractions:
+        return f"give data.{split} more"
+    total = sum(one.documents for one in splits.values())
+    of = f"{splits[split].documents:,} of {total:,} now"
+    return f"raise data.{split} = {fractions[split]:g} ({of}), or give more"
