@@ -18,6 +18,7 @@ from regard import __version__
 from regard.core.errors import UserError
 from regard.core.files import folder_with_manifest
 from regard.core.settings import read_settings, settings_class, to_table
+from regard.data.sources import HUB_PREFIX
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.huggingface.architecture import Architecture, find_architecture
 from regard.interop.huggingface.checkpoint import Checkpoint, read_checkpoint, read_json_table
@@ -167,6 +168,14 @@ def _locate(source: str) -> Path:
     if source.startswith(PIP_PREFIX):
         return find_packaged_checkpoint(source.removeprefix(PIP_PREFIX))
     path = Path(source)
+    if source.startswith(HUB_PREFIX):
+        raise UserError(
+            "regard downloads no models",
+            topic="import",
+            where=source,
+            hint="Download its folder, with config.json and model.safetensors, by "
+            f"`hf download {source.removeprefix(HUB_PREFIX)} --local-dir FOLDER`, then import it.",
+        )
     if not path.exists():
         raise UserError(
             "there is no such folder or file",

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from regard.runs.lock import lock_run
 from rich.console import Console
 from tests.runs.archive.test_index import write_run
 from tests.wording import says
 
-from regard.cli import app, console
+from regard.cli import app
 from regard.cli.studies import runs as runs_command
 from regard.cli.studies import runs_deletion, runs_table
 from regard.runs.archive import deletion
-from regard.runs.lock import lock_run
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,6 @@ def regard(
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str, answer: str = "") -> CommandResult:
-        for one in (console.console, console.side_console):
-            one.cache_clear()
         monkeypatch.setattr(sys, "argv", ["regard", "runs", *words])
         monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
         capsys.readouterr()

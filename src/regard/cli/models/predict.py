@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.completion import complete_run
 from regard.cli.console import AsJson, Base, UserFiles, console, print_json, progress_bar
 from regard.core.errors import UserError
 
@@ -16,7 +17,10 @@ MAX_EMPTY_SHOWN = 3
 
 def predict(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Run folder of a recipe with a [task].")
+        Path,
+        typer.Argument(
+            metavar="RUN", autocompletion=complete_run, help="Run folder of a recipe with a [task]."
+        ),
     ],
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Rows with the task's input columns.")
