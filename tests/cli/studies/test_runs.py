@@ -325,5 +325,5 @@ def test_run_that_is_being_trained_is_not_deleted(regard, three_runs):
     with lock_run(Path("runs/stopped"), "training"):
         result = regard("--delete", "stopped", "--yes")
     assert result.code == 2
-    assert "another process is training into" in result.err
+    assert "another process is writing to" in result.err
     assert "stopped" in remaining_runs()
