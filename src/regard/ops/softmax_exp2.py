@@ -9,6 +9,7 @@ which is checked afterwards.
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -19,5 +20,12 @@ LOG2_E = math.log2(math.e)
 def in_safe_range(sums: Tensor) -> bool:
     """Whether every sum lies between the square roots of the dtype's smallest normal and largest
     value: far enough from both that no term that matters over- or underflowed."""
-    limits, (smallest, largest) = torch.finfo(sums.dtype), torch.aminmax(sums)
-    return bool(smallest > limits.tiny**0.5) and bool(largest < limits.max**0.5)
+    least, most = _safe_range(sums.dtype)
+    smallest, largest = torch.aminmax(sums)
+    return smallest.item() > least and largest.item() < most
+
+
+@cache
+def _safe_range(dtype: torch.dtype) -> tuple[float, float]:
+    limits = torch.finfo(dtype)
+    return limits.tiny**0.5, limits.max**0.5

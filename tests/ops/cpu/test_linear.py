@@ -14,7 +14,7 @@ from regard.nn.mlp import ACTIVATIONS, MLP
 from regard.ops import linear
 from regard.ops.cpu import library
 
-KERNEL_NODES = ("_LinearByKernelBackward", "_MlpByKernelBackward")
+KERNEL_NODES = ("_LinearBackward", "_MlpBackward")
 
 
 @pytest.fixture(autouse=True)
