@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Optional: compiled if there is a C compiler.
 KERNELS := $(wildcard src/regard/ops/cpu/*.[ch])
 
-.PHONY: setup demo test test-all bench lint format docs clean
+.PHONY: setup demo test test-all sanitize bench lint format docs clean
 
 setup: .venv/ready
 
@@ -34,6 +34,10 @@ test: lint
 
 test-all: lint
 	$(BIN)/pytest -q -n 2 --dist worksteal --hypothesis-profile thorough
+
+# Part of test-all: kernels built with AddressSanitizer and UBSan, over random shapes.
+sanitize: setup
+	$(BIN)/pytest -q -rs tests/ops/cpu/test_sanitizers.py
 
 # The libraries compared with have a separate environment. Benchmarks that need tiny Shakespeare, SST-2,
 # IMDB or the One Billion Word slice read them from the folder in REGARD_DATA.

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
@@ -51,7 +52,8 @@ def weighted_cross_entropy(
     """Σ weight · loss; x (…,w), table (v,w), targets and weights (…)."""
     x, targets, row_weights = x.flatten(0, -2), targets.flatten(), weights.flatten()
     counts = row_weights > 0
-    if not bool(counts.all()):  # weight 0, such as padding: no logits
+    # Weight 0, such as padding: no logits. Fake tensors have no values: the usual case.
+    if not (isinstance(counts, FakeTensor) or bool(counts.all())):
         x, targets, row_weights = x[counts], targets[counts], row_weights[counts]
     total: Tensor = _WeightedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         x.to(table.dtype), table, targets, row_weights, smoothing

@@ -13,6 +13,7 @@ from functools import cache
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 LOG2_E = math.log2(math.e)
 
@@ -20,6 +21,8 @@ LOG2_E = math.log2(math.e)
 def in_safe_range(sums: Tensor) -> bool:
     """Whether every sum lies between the square roots of the dtype's smallest normal and largest
     value: far enough from both that no term that matters over- or underflowed."""
+    if isinstance(sums, FakeTensor):  # it has no values: the usual case
+        return True
     least, most = _safe_range(sums.dtype)
     smallest, largest = torch.aminmax(sums)
     return smallest.item() > least and largest.item() < most
