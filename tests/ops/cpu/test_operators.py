@@ -15,6 +15,8 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds.additive import AdditiveScore
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.masks import mask as masks
+from regard.batch import Batch
+from regard.models.families.decoder import Decoder
 from regard.nn import activations
 from regard.nn.linear import Linear
 from regard.nn.mlp import MLP
@@ -194,6 +196,20 @@ def test_fake_tensors_go_through_layers_and_their_gradients():
     assert y.shape == (2, 400, 32)
     assert y.grad_fn.name() == "_MlpBackward"
     assert module.up_proj.weight.grad.shape == (64, 32)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_fake_tensors_go_through_a_training_step(dropout):
+    family = Decoder(width=64, layers=1, heads=2, context=64, dropout=dropout)
+    model, ids = family.build(vocabulary=50, seed=0), torch.zeros(10, 64, dtype=torch.long)
+    batch = Batch(ids, ids, torch.ones(10, 64), None, None, tuple(range(10)))
+    with FakeTensorMode(allow_non_fake_inputs=True), FlopCounterMode(display=False) as counter:
+        loss = sum(term.sum for term in model(batch).values())
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+    assert [g.shape for g in gradients] == [p.shape for p in model.parameters()]
+    seen = {str(operator) for operator in counter.get_flop_counts()["Global"]}
+    forward = {"regard.linear", "regard.mlp", "regard.dot_attention"}
+    assert seen >= forward | {f"{name}_backward" for name in forward} | {"regard.logits_pass"}
 
 
 def test_foreign_modes_see_torchs_operations():
