@@ -19,7 +19,7 @@ StudyFile = Annotated[
     Path, typer.Argument(metavar="STUDY", help="Study file (TOML), or a finished study's folder.")
 ]
 Out = Annotated[Path | None, typer.Option(help="Study folder; default: runs/NAME.")]
-Seeds = Annotated[str, typer.Option(help="Override the study's seeds: 0,1,2 or 0-4.")]
+Seeds = Annotated[str, typer.Option(help="Override the study's list of seeds: 0,1,2 or 0-4.")]
 Jobs = Annotated[
     int, typer.Option(min=0, help="Parallel trainings, one thread each; 0: one per CPU core.")
 ]
