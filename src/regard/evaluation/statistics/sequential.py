@@ -61,9 +61,7 @@ class LookPlan:
 
     def alphas(self, alpha: float) -> tuple[float, ...]:
         """The p below which each look differs, so that all together do at the rate `alpha`."""
-        statistics, rates = _rates_of_largest(self)
-        critical = float(np.interp(-alpha, -rates, statistics))
-        return tuple(2 * float(ndtr(-critical / weight)) for weight in self.weights)
+        return _alphas(self, alpha)
 
     def thresholds(self, alpha: float) -> tuple[float, ...]:
         """The same as values of t, with the degrees of freedom of the seeds."""
@@ -149,6 +147,13 @@ def chance_to_differ(interim: Interim, look: LookTaken, *, alpha: float) -> floa
         critical = float(stdtrit(freedom, 1 - alphas[index] / 2))
         differs |= np.abs(total / present) > critical * se
     return float(differs.mean())
+
+
+@cache
+def _alphas(plan: LookPlan, alpha: float) -> tuple[float, ...]:
+    statistics, rates = _rates_of_largest(plan)
+    critical = float(np.interp(-alpha, -rates, statistics))
+    return tuple(2 * float(ndtr(-critical / weight)) for weight in plan.weights)
 
 
 def _draw_seeds(
