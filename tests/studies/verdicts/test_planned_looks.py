@@ -31,7 +31,7 @@ def trainings(monkeypatch, tmp_path):
     """Trainings, and nothing else of a study that takes time."""
     fake = DrawnTrainings()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(compare_module._Pool, "train", lambda _, jobs: fake.train(jobs))
+    monkeypatch.setattr(compare_module, "LocalEngine", lambda **_: fake)
     monkeypatch.setattr(compare_module, "plan", planned_without_budgets)
     return fake
 

@@ -13,7 +13,7 @@ that boundary; with few, the boundary holds for p instead of z (Jennison and Tur
 The variance over items makes all of it conservative: all looks share the items, so there is less
 chance that one of them misleads, and S−1 degrees of freedom are too few for it. With standard
 deviations of items to seeds of 0, 0.1, 0.3 and 1, four looks find a difference of equal methods in
-5, 3, 1 and 0 % (docs/studies/calibration.md). Groups of items enter the standard error and the
+5, 3, 1 and 2 % (docs/studies/calibration.md). Groups of items enter the standard error and the
 degrees of freedom of each look's test, min(S, G)−1, and nothing else.
 
 The interval at a look has the level of that look, 1 − α_k: all K of them hold the truth together in
