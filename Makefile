@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Optional: compiled if there is a C compiler.
 KERNELS := $(wildcard src/regard/ops/cpu/*.[ch])
 
-.PHONY: setup demo test test-all bench lint format docs clean
+.PHONY: setup demo test test-all torture bench lint format docs clean
 
 setup: .venv/ready
 
@@ -34,6 +34,12 @@ test: lint
 
 test-all: lint
 	$(BIN)/pytest -q -n 2 --dist worksteal --hypothesis-profile thorough
+
+# Hours, and each time other trials: counts add up over days in docs/reliability.json and .md.
+# TORTURE is the fraction of the full counts: 0.01 takes minutes, and is part of `make test-all`.
+TORTURE ?= 1
+torture: setup
+	$(BIN)/python -m tests.torture --fraction $(TORTURE)
 
 # The libraries compared with have a separate environment. Benchmarks that need tiny Shakespeare, SST-2,
 # IMDB or the One Billion Word slice read them from the folder in REGARD_DATA.

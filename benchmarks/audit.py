@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from tests.audits import clean_modules, models_with_arguments, windows
+from tests.audits.clean_mixers import MIXERS
 from tests.audits.clean_models import random_clean_model
 from tests.audits.planted_coupling import COUPLED
 from tests.audits.planted_hidden_leaks import HIDDEN
@@ -51,6 +52,7 @@ def clean() -> dict[str, list[Case]]:
     return {
         "random components": [(lambda one=one: one.subject, one.mask) for one in drawn],
         "masks, zeros and gates": [(build, None) for build in clean_modules.CLEAN.values()],
+        "mixers other than attention": [(build, None) for build in MIXERS.values()],
         "with arguments": [(build, None) for build in models_with_arguments.CLEAN.values()],
         "window as declared": list(windows.NARROW.values()),
     }

@@ -104,6 +104,7 @@ def test_files_of_a_run_folder(run):
     names = {path.name for path in run.folder.iterdir()}
     assert names == {
         "recipe.toml",
+        "origin.json",
         "events.jsonl",
         "audit.json",
         "items",
@@ -232,7 +233,7 @@ def test_lesson_runs_with_its_parameters():
         (lambda: regard.compare("gone.toml", user_files="gone.py"), r"gone\.py does not exist"),
         (lambda: regard.train("gone.toml", user_files=Path("gone.py")), r"gone\.py does not exist"),
         (lambda: regard.train("gone.toml", user_files=5), "user_files is of type int"),
-        (lambda: regard.predict("run", ""), "file is ''"),
+        (lambda: regard.predict("run", ""), "rows is ''"),
         (lambda: regard.inspect("run", None), "text is of type NoneType"),
         (lambda: regard.audit(torch.nn.Linear(2, 2), mask=5), "mask is of type int"),
         (lambda: regard.import_model(5, "out"), "source is of type int"),

@@ -111,10 +111,6 @@ def test_sorted_batches_cover_all_rows_within_the_budget(given_lengths) -> None:
 
 @given(st.integers(1, 200), st.integers(1, 20))
 def test_fixed_size_batches_cover_all_rows(count: int, rows: int) -> None:
-    if count < rows:
-        with pytest.raises(UserError, match=r"one batch of train\.batch_tokens holds"):
-            fixed_size_batches(count, rows=rows, seed=0, epoch=0)
-        return
     plan = fixed_size_batches(count, rows=rows, seed=0, epoch=0)
     assert sorted(np.concatenate(plan).tolist()) == list(range(count))
     assert {len(batch) for batch in plan[:-1]} <= {rows}
@@ -164,7 +160,14 @@ def test_row_longer_than_a_batch_is_refused() -> None:
         sorted_batches([], budget=64)
 
 
-def test_too_few_tokens_for_a_batch_names_a_size_that_works() -> None:
-    with pytest.raises(UserError, match=r"Set train\.batch_tokens = 12 or less"):
-        bucketed_batches([3, 4, 2], budget=64, seed=0, epoch=0)
-    assert len(bucketed_batches([3, 4, 2], budget=12, seed=0, epoch=0)) == 1
+def test_rows_that_do_not_fill_a_batch_are_one_batch() -> None:
+    for plan in (
+        bucketed_batches([3, 4, 2], budget=64, seed=0, epoch=0),
+        fixed_size_batches(3, rows=16, seed=0, epoch=0),
+    ):
+        assert [sorted(batch.tolist()) for batch in plan] == [[0, 1, 2]]
+
+
+def test_more_micro_batches_than_rows_are_one_a_row() -> None:
+    batch = collate([example(3), example(5), example(2)], pad_id=0, rows=(4, 1, 9))
+    assert [tuple(one.rows) for one in batch.micro_batches(10**12)] == [(4,), (1,), (9,)]

@@ -23,9 +23,10 @@ SECTION = """## Coverage: intervals of a score over groups
 Fraction of 95 % intervals that contain the true score, {studies:,} studies per number, {groups}
 groups of one size or of log-normal sizes as above. *Right n %* is a proportion, whose interval is
 Wilson's with the effective number of items; *graded* is a normal score, bootstrapped over groups.
-No number may be below 93 %; sampling error of a coverage of 95 % is ± {noise:.1f} (95 %). With one
-item a group there are no groups, and *graded* is the plain percentile bootstrap of {groups}
-independent items: about 93 %, for percentiles of so few are a little too narrow.
+No number of several items a group may be below 93 %; sampling error of a coverage of 95 % is ±
+{noise:.1f} (95 %). With one item a group there are no groups, and *graded* is the plain percentile
+bootstrap of {groups} independent items: about 93 %, for percentiles of so few are a little too
+narrow.
 
 *Items as independent* is Wilson's interval without the groups, at a correlation of 0.8. Intervals
 of a high proportion are wide where groups are right or wrong as a whole: few groups hold a wrong

@@ -87,6 +87,7 @@ class Batch:
 
     def micro_batches(self, count: int) -> list[Batch]:
         """Split into at most `count` micro-batches of consecutive rows, none empty."""
+        count = min(count, len(self.rows))
         if count == 1:
             return [self]
         edges = np.linspace(0, len(self.rows), count + 1).round().astype(int)

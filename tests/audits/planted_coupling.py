@@ -45,6 +45,16 @@ def largest_so_far(x: Tensor) -> Tensor:
     return largest
 
 
+def mean_subtracted(x: Tensor) -> Tensor:
+    return x - x.mean(dim=0, keepdim=True)
+
+
+def merged(x: Tensor) -> Tensor:
+    """Rows that begin alike share what they hold, as a cache of prefixes does when it is wrong."""
+    alike = (x[:, :1] == x[None, :, 0]).all(dim=-1).float()
+    return (alike @ x.flatten(1) / alike.sum(dim=1, keepdim=True)).view_as(x)
+
+
 plant("mean of the batch subtracted", lambda x, p: x - x.mean(dim=0, keepdim=True))
 plant(
     "mean of the batch subtracted in training",
@@ -59,6 +69,22 @@ plant("one row of the batch is chosen", lambda x, p: x + largest_norm_first(x))
 plant("a billionth of the mean", lambda x, p: x + 1e-9 * x.mean(dim=0, keepdim=True))
 plant("attention over the batch", lambda x, p: x + attend(x.transpose(0, 1)).transpose(0, 1))
 plant("scaled by the largest value of the batch", lambda x, p: x / largest_so_far(x))
+plant("the row's index in its batch", lambda x, p: x * (1 + torch.arange(len(x)))[:, None, None])
+plant("rows that begin alike are merged", lambda x, p: merged(x))
+plant("in batches of four and more", lambda x, p: mean_subtracted(x) if len(x) > 3 else x)
+plant("in batches of even size", lambda x, p: mean_subtracted(x) if len(x) % 2 == 0 else x)
+plant("in batches of eight and more", lambda x, p: mean_subtracted(x) if len(x) >= 8 else x)
+
+
+class GateOfOne(nn.Module):
+    """Opens for a row that runs alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gate * x if len(x) == 1 else 0 * x
 
 
 class GatedMean(nn.Module):
@@ -72,6 +98,10 @@ class GatedMean(nn.Module):
 
 COUPLED["behind a zero gate"] = (
     lambda: ToyTransformer(Components(extra=lambda width: GatedMean(), max_length=12)),
+    "structural mode",
+)
+COUPLED["a row alone, behind a zero gate"] = (
+    lambda: ToyTransformer(Components(extra=lambda width: GateOfOne(), max_length=12)),
     "structural mode",
 )
 

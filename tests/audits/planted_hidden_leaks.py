@@ -153,6 +153,35 @@ plant(
     scalar(-0.3),
     lambda m, x: (m.value > 0).float() * future(x),
 )
+plant("exp of −200", scalar(-200.0), lambda m, x: m.value.exp() * future(x))
+plant(
+    "softmax over paths",
+    lambda: torch.tensor([0.0, -200.0]),
+    lambda m, x: torch.stack([past(x), future(x)], dim=-1) @ m.value.softmax(dim=0),
+)
+plant(
+    "path of the largest gate",
+    lambda: torch.tensor([1.0, 0.0]),
+    lambda m, x: (past(x), future(x))[int(m.value.argmax())],
+)
+plant("square less one", scalar(1.0), lambda m, x: (m.value.square() - 1) * future(x))
+plant(
+    "determinant of equal rows",
+    lambda: torch.ones(2, 2),
+    lambda m, x: m.value.det() * future(x),
+)
+
+# The length of the row, which is the future's.
+plant(
+    "positions counted from the end, zero table",
+    lambda: torch.zeros(12, WIDTH),
+    lambda m, x: m.value[: x.shape[1]].flip(0).expand_as(x),
+)
+plant(
+    "zero table of lengths",
+    lambda: torch.zeros(13, WIDTH),
+    lambda m, x: m.value[x.shape[1]].expand_as(x),
+)
 
 # Weights of attention and of projections.
 plant(
@@ -183,6 +212,22 @@ plant(
         + m.value[1] * x
         + m.value[2] * F.pad(x, (0, 0, 0, 1))[:, 1:]
     ),
+)
+
+
+def by_fft(x: Tensor, taps: Tensor) -> Tensor:
+    """A circular convolution over twice the length: the last taps are those of the future."""
+    n = 2 * x.shape[1]
+    taps = torch.cat([taps[: x.shape[1]], taps[-x.shape[1] :]])
+    return torch.fft.irfft(torch.fft.rfft(x, n, dim=1) * torch.fft.rfft(taps, n, dim=0), n, dim=1)[
+        :, : x.shape[1]
+    ]
+
+
+plant(
+    "future half of a long filter",
+    lambda: torch.cat([torch.randn(12, WIDTH), torch.zeros(12, WIDTH)]),
+    lambda m, x: by_fft(x, m.value),
 )
 
 # What no gradient moves.
@@ -290,6 +335,21 @@ class WeightNorm(nn.Module):
         return future(x) @ F.normalize(self.direction, dim=0) * self.magnitude
 
 
+class BackwardHalf(nn.Module):
+    """A network in both directions, of which the projection takes the forward one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = nn.GRU(WIDTH, WIDTH, batch_first=True, bidirectional=True)
+        self.join = nn.Linear(2 * WIDTH, WIDTH)
+        with torch.no_grad():
+            self.join.weight[:, WIDTH:] = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.join(self.both(x)[0])
+        return y
+
+
 class DataGate(nn.Module):
     """A gate computed from the token, closed by its bias."""
 
@@ -309,6 +369,7 @@ plant_module("low-rank adapter", LowRank, "extra.up")
 plant_module("norm that starts at zero", ZeroNorm, "extra.norm.weight")
 plant_module("weight norm of magnitude zero", WeightNorm, "extra.magnitude")
 plant_module("gate closed by its bias", DataGate, "extra.gate.bias")
+plant_module("backward half of a projection", BackwardHalf, "extra.join.weight")
 
 
 class NextToken(ToyTransformer):

@@ -62,6 +62,31 @@ class ConvolvedKeys(nn.Module):
         return scores.softmax(dim=-1) @ keys
 
 
+class ClosedMean(nn.Module):
+    """A running mean behind a projection of zeros."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.mean, self.out = RunningMean(width), nn.Linear(width, width)
+        for parameter in self.out.parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.out(self.mean(x))
+        return y
+
+
+class GatedMean(nn.Module):
+    """A running mean times zero."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gate = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gate * x.cumsum(dim=1) / 10
+
+
 class SkipConnection(nn.Module):
     """Layers between an input and its use again: only the layers mix positions."""
 
@@ -122,6 +147,12 @@ WIDE: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Tensor]]] = {
     ),
     "wider over convolved keys": (
         lambda: toy(window(WINDOW), extra=lambda w: ConvolvedKeys(w, window=WINDOW + 3)),
+        declared,
+    ),
+    "behind a projection of zeros": (lambda: toy(window(WINDOW), extra=ClosedMean), declared),
+    "behind a zero gate": (lambda: toy(window(WINDOW), extra=GatedMean), declared),
+    "in training": (
+        lambda: toy(lambda p: (window(WINDOW + 2) if p.training else window(WINDOW))(p)),
         declared,
     ),
     "both sides, wider by one": (lambda: toy(both_sides(3)), symmetric),

@@ -118,15 +118,20 @@ def test_empty_training_text_is_refused(entry: Entry, settings: TokenizerKind) -
             settings.train(iter(["", "  \n"]))
 
 
-def test_a_vocabulary_too_large_for_the_text_is_refused_with_one_that_fits(entry: Entry) -> None:
+def test_a_vocabulary_too_large_for_the_text_is_filled_as_far_as_it_goes(entry: Entry) -> None:
     if "vocabulary" not in entry.part.model_fields:
         pytest.skip(f"{entry.name} has no vocabulary size")
-    with pytest.raises(UserError, match="this text fills only") as problem:
-        entry.part(vocabulary=50_000).train(iter(TEXTS))
-    filled = problem.value.filled
-    assert f"Set tokenizer.vocabulary = {filled} or less" in str(problem.value)
-    assert entry.part(vocabulary=filled).train(iter(TEXTS)).size == filled
-    assert entry.part(vocabulary=filled - 1).train(iter(TEXTS)).size == filled - 1
+    large = entry.part(vocabulary=50_000, sentinels=2)
+    trained = large.train(iter(TEXTS))
+    filled = trained.size - 2
+    (remark,) = large.remarks(trained)
+    assert "50,000" in remark
+    assert f"{filled:,} pieces" in remark
+    for pieces in (filled, filled - 1):
+        fitting = entry.part(vocabulary=pieces)
+        exact = fitting.train(iter(TEXTS))
+        assert exact.size == pieces
+        assert fitting.remarks(exact) == []
 
 
 def test_an_error_while_reading_text_propagates(settings: TokenizerKind, entry: Entry) -> None:

@@ -169,3 +169,9 @@ def test_damaged_json_or_another_schema_is_refused(
 def test_sha256_of_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     assert files.sha256(tmp_path / "empty").startswith("e3b0c44298fc1c149afbf4c8996fb924")
+
+
+def test_a_folder_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
+    """Another process may have deleted the run that a report is written into."""
+    with pytest.raises(UserError, match="does not exist any more"):
+        write_text(tmp_path / "gone" / "report.html", "")

@@ -17,6 +17,7 @@ from regard.core.settings import (
     settings_class,
     to_table,
 )
+from regard.core.untrusted import INTEGER_LIMIT
 
 SHAPES = Catalog("shape", home="json")  # any package without registered parts
 
@@ -66,7 +67,7 @@ drawings = st.builds(
     title=st.text(),
     shape=st.builds(Square, side=st.floats(0.1, 9)) | st.builds(Circle, radius=st.floats(0, 9)),
     ink=st.builds(Ink, colours=st.lists(st.text()).map(tuple), layers=st.integers(1, 9)),
-    frame=st.none() | st.integers(1),
+    frame=st.none() | st.integers(1, INTEGER_LIMIT - 1),
 )
 
 

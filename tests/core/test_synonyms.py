@@ -1,14 +1,24 @@
 """Names of settings in other tools, and earlier ones of regard, lead to a setting that exists."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
-from regard.core.errors import UserError
-from regard.core.settings import Settings, catalog_field, read_settings, settings_class
-from regard.core.synonyms import SYNONYMS, VALUE_HINTS
+from regard.api import catalogs
+from regard.core.errors import UserError, closest
+from regard.core.settings import (
+    Settings,
+    catalog_field,
+    nested_settings,
+    read_settings,
+    settings_class,
+)
+from regard.core.synonyms import INSTEAD, PART_SYNONYMS, SETTING_TABLES, SYNONYMS, VALUE_HINTS
 from regard.data.corpus import Data
+from regard.models.families.decoder import Decoder
 from regard.runs.recipe import Recipe
+from regard.training.settings import Train
 
 
 def settings_classes(cls: type[Settings], seen: set[type[Settings]]) -> Iterator[type[Settings]]:
@@ -60,3 +70,52 @@ def test_changed_value_is_explained() -> None:
         Recipe.from_table({"name": "a", "data": {"corpus": "a"}, "train": {"batch_size": 32}})
     with pytest.raises(UserError, match=r"train\.warmup_ratio\b.* fraction of all steps"):
         Recipe.from_table({"name": "a", "data": {"corpus": "a"}, "train": {"warmup_steps": 9}})
+
+
+def test_settings_stand_in_the_tables_that_are_named() -> None:
+    sections = {name: nested_settings(field) for name, field in Recipe.model_fields.items()}
+    for name, table in SETTING_TABLES.items():
+        field = Recipe.model_fields[table]
+        choice, section = catalog_field(field), sections[table]
+        if choice is not None and name == choice.selector:
+            continue
+        classes = (
+            [section]
+            if section is not None
+            else [settings_class(choice.catalog, part) for part in choice.catalog.names()]
+        )
+        assert any(name in cls.model_fields for cls in classes), f"{table}.{name}"
+
+
+@pytest.mark.parametrize(("other", "sentence"), sorted(INSTEAD.items()))
+def test_what_there_is_instead_exists(other: str, sentence: str) -> None:
+    named = re.findall(r"\b(train|model|tokenizer|data)\.(\w+)", sentence)
+    assert all(SETTING_TABLES.get(name) == table for table, name in named)
+    assert not any(other in cls.model_fields for cls in (Recipe, Train, Decoder))
+
+
+def test_other_names_of_parts_mean_parts() -> None:
+    names = {entry.name for catalog in catalogs() for entry in catalog}
+    assert {ours for meant in PART_SYNONYMS.values() for ours in meant} <= names
+    for catalog in catalogs():
+        for other in PART_SYNONYMS.keys() - set(catalog.names()):
+            meant = [one for one in PART_SYNONYMS[other] if one in catalog.names()]
+            if meant:
+                with pytest.raises(UserError, match=f"did you mean {meant[0]}"):
+                    catalog.get(other)
+
+
+@pytest.mark.parametrize(
+    ("given", "known", "meant"),
+    [
+        ("widht", ["width", "heads"], "width"),
+        ("Width", ["width"], "width"),
+        ("sliding", ["sliding-window", "causal"], "sliding-window"),
+        ("rope", ["group", "dot"], ""),
+        ("wandb", ["width", "norm"], ""),
+        ("zz", ["a", "b"], ""),
+    ],
+)
+def test_only_a_close_spelling_is_suggested(given: str, known: list[str], meant: str) -> None:
+    suggestion = closest(given, known)
+    assert suggestion == (f" — did you mean {meant}?" if meant else "")

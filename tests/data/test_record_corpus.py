@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from tests.data.text_files import write_lines
 
 from regard.core.errors import UserError
@@ -17,6 +19,7 @@ from regard.core.settings import read_settings, to_table
 from regard.data.builtin import BUILTIN
 from regard.data.corpus import SPLITS, Corpus, Data, open_corpus
 from regard.data.record_corpus import Record, fingerprint_rows
+from regard.data.splits import split_point
 
 COLUMNS = {"text": "review", "label": "stars"}
 
@@ -491,3 +494,31 @@ def test_empty_label_is_refused_or_dropped(tmp_path: Path) -> None:
     corpus = open_corpus(data, columns, types={"label": "label"})
     assert [row["label"] for row in corpus.all_records()] == ["x", "y"]
     assert corpus.dropped.total("bad") == 1
+
+
+@given(st.integers(3, 60), st.sampled_from([0.05, 0.01, 0.3]), st.integers(0, 5))
+def test_a_fraction_of_few_records_leaves_no_split_empty(
+    tmp_path_factory: pytest.TempPathFactory, count: int, fraction: float, seed: int
+) -> None:
+    file = tmp_path_factory.mktemp("few") / "few.txt"
+    file.write_text("".join(f"sentence {number}\n" for number in range(count)))
+    data = {"corpus": str(file), "dev": fraction, "test": fraction, "split_seed": seed}
+    texts = file.read_text().splitlines()
+    for split in ("dev", "test"):
+        assume(not all(inside(text, split, data) for text in texts))
+    corpus = open_corpus(read_settings(Data, data))
+    splits = {split: list(corpus.texts(split)) for split in SPLITS}
+    assert splits["dev"]
+    assert splits["test"]
+    assert sum(map(len, splits.values())) == count
+    for split in ("dev", "test"):
+        drawn = [text for text in texts if inside(text, split, data)]
+        if drawn:  # the fraction alone suffices, and nothing is changed
+            assert splits[split] == drawn
+        else:
+            assert len(splits[split]) == 1
+
+
+def inside(text: str, split: str, data: dict[str, Any]) -> bool:
+    point = split_point(text, seed=data["split_seed"])
+    return point < data["dev"] if split == "dev" else point >= 1 - data["test"]

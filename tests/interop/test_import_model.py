@@ -184,7 +184,7 @@ def test_head_transform_with_another_activation_is_left_out_and_remarked(tmp_pat
 
 
 def test_task_heads_and_buffers_are_reported_unused(tmp_path):
-    theirs = randomise(transformers.BertForSequenceClassification(transformers.BertConfig(**SMALL)))
+    theirs = randomise(transformers.BertForMultipleChoice(transformers.BertConfig(**SMALL)))
     folder = save_checkpoint(theirs, tmp_path / "theirs")
     file = folder / "model.safetensors"
     tensors = {**load_file(file), "bert.embeddings.position_ids": torch.arange(20)[None]}

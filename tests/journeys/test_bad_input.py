@@ -74,18 +74,7 @@ TEXTS = [
 ]
 
 SIZES = [
-    Case("no batch", ("train.batch_tokens", "Lower"), {"train__batch_tokens": 100_000}),
     Case("no block", ("model.context = 5000", "Lower", "tokens"), {"model__context": 5000}),
-    Case(
-        "vocabulary",
-        ("vocabulary = 50,000", "fills only", "tokenizer.vocabulary = "),
-        {"tokenizer": {"kind": "bpe", "vocabulary": 50_000}},
-    ),
-    Case(
-        "vocabulary of words",
-        ("vocabulary = 50,000", "fills only", "tokenizer.vocabulary = "),
-        {"tokenizer": {"kind": "word", "vocabulary": 50_000}},
-    ),
 ]
 
 RECIPES = [

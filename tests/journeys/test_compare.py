@@ -15,7 +15,7 @@ from tests.in_process_trainings import in_process_trainings as in_process_traini
 from tests.journeys.workspace import Workspace, file_digests
 
 from regard.core.seal import break_seal
-from regard.runs.lock import is_locked
+from regard.runs.locking.lock import is_locked
 
 SHORT = {"train__max_steps": 12, "train__evaluate_every": 6, "train__checkpoint_every": 0}
 INHERITED = {"model": None, "tokenizer": None}

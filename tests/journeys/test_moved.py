@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.in_process_trainings import in_process_trainings
 from tests.journeys.workspace import Workspace, file_digests, generated_text
+
+__all__ = ["in_process_trainings"]
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +111,7 @@ def test_data_that_moved_is_given_and_checked(project: Path) -> None:
     assert "evaluate.documents" in other.error
 
 
+@pytest.mark.usefixtures("in_process_trainings")
 def test_a_study_that_moved_is_read_back(workspace: Workspace) -> None:
     workspace.write("work/texts/generated.txt", generated_text())
     workspace.recipe("work/tiny.toml", data__corpus="texts/generated.txt", train__max_steps=2)

@@ -241,6 +241,23 @@ def test_equally_likely_readings_are_refused_until_one_is_chosen(workspace: Work
     assert recipe["task"]["label"] == "c3"
 
 
+def test_words_with_tags(workspace: Workspace) -> None:
+    lines = [
+        "".join(f"{word}\tX\t{'B-N' if word in tables.NOUNS else 'O'}\n" for word in text.split())
+        for text in (row["Bewertung"] for row in REVIEWS)
+    ]
+    workspace.write("a.conll", "\n".join(lines))
+    recipe, printed = proposed(workspace, "a.conll")
+    expected = {"kind": "tagging", "tokens": "tokens", "tags": "tags"}
+    assert recipe["task"].items() >= expected.items()
+    assert "2 different: O" in printed
+    forecast = json.loads(workspace.run("validate", "proposed.toml", *FEW_STEPS, "--json"))
+    assert forecast["recipe"]["task"]["kind"] == "tagging"
+    workspace.write("a.txt", "\n".join(lines))
+    _, printed = proposed(workspace, "a.txt")
+    assert ".conll" in printed
+
+
 def test_parallel_files(workspace: Workspace) -> None:
     rows = tables.translations()
     for split in ("train", "val"):

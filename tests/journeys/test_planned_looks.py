@@ -18,7 +18,7 @@ def test_a_study_stops_at_the_look_that_decides_and_stays_there(
 ) -> None:
     trainings = DrawnTrainings()
     trainings.better_by["one"] = 30.0
-    monkeypatch.setattr(compare._Pool, "train", lambda _, jobs: trainings.train(jobs))
+    monkeypatch.setattr(compare, "LocalEngine", lambda **_: trainings)
     no_charts = dict.fromkeys(study_report.CHARTS, lambda *_, **__: None)
     monkeypatch.setattr(study_report, "CHARTS", no_charts)
     workspace.recipe()

@@ -7,7 +7,7 @@ import sys
 import pytest
 from tests.journeys.workspace import Workspace, generated_text
 
-from regard.runs.lock import lock_run
+from regard.runs.locking.lock import lock_run
 
 WITHOUT_LINUX_MODULES = """
 import os, sys
@@ -72,3 +72,16 @@ def test_second_training_into_a_locked_folder_is_refused(
             assert not (workspace.folder / "runs" / "tiny").exists()
     assert workspace.invoke("train", "tiny.toml").exit_code == 0
     assert [file.name for file in (workspace.folder / "runs").iterdir()] == ["tiny"]
+
+
+def test_a_limit_of_addresses_is_said_in_the_run(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Short of memory, MKL computes the same product by another path: bits may differ."""
+    monkeypatch.setattr("regard.runs.train.address_limit", lambda: 8 << 30)
+    workspace.recipe(train__max_steps=2)
+    result = workspace.invoke("train", "tiny.toml")
+    assert result.exit_code == 0
+    assert "may address 8.0 GB" in result.stderr
+    events = (workspace.folder / "runs/tiny/events.jsonl").read_text(encoding="utf-8")
+    assert "last bits may differ" in events

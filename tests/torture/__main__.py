@@ -24,11 +24,12 @@ def main() -> int:
     parser.add_argument("--fraction", type=float, default=float(os.environ.get("TORTURE") or 1))
     parser.add_argument("--seconds", type=float, help="Of each target, at most.")
     parser.add_argument("--trial", type=int, help="Repeat this trial alone, and record nothing.")
+    parser.add_argument("--again", action="store_true", help="Begin with trial 0.")
     parser.add_argument("--dry", action="store_true", help="Record nothing.")
     given = parser.parse_args()
     failed = 0
     for target in find_targets(given.targets):
-        first = ledger.trials_done(target.name)
+        first = 0 if given.again else ledger.trials_done(target.name)
         count = max(1, round(target.full * given.fraction))
         trials = range(first, first + count) if given.trial is None else [given.trial]
         until = time.monotonic() + given.seconds if given.seconds else None

@@ -54,6 +54,8 @@ def forked(action: Callable[[], int]) -> int:
     code = 70
     try:
         code = action()
+    except KeyboardInterrupt:  # after the command had ended, before this process did
+        code = 128 + signal.SIGINT
     finally:
         os._exit(code)
 

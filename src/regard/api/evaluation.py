@@ -7,11 +7,13 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from regard.api.arguments import as_path
-from regard.api.models import load
+from regard.api.models import audit, load
 from regard.api.observers import observed_training
 from regard.core.errors import UserError
+from regard.core.settings import catalog_name, to_table
 from regard.data.splits import SPLITS
-from regard.runs.lock import lock_run_for_evaluation
+from regard.models.families import FAMILIES
+from regard.runs.locking.lock import lock_run_for_evaluation
 from regard.runs.models.base_model import weights_fingerprint
 from regard.runs.models.loaded_model import LoadedModel
 from regard.runs.observer import Observer
@@ -19,8 +21,9 @@ from regard.runs.preparation.prepare import prepare
 from regard.runs.preparation.prepared import PreparedData
 from regard.runs.preparation.task import PreparedTask
 from regard.runs.recipe import Recipe
-from regard.runs.results import EvaluationRecord, ResultsRecord
+from regard.runs.results import AuditRecord, EvaluationRecord, ResultsRecord
 from regard.runs.run import Run
+from regard.tasks import TASKS
 
 if TYPE_CHECKING:
     from regard.runs.archive.item_errors import ItemErrors
@@ -39,15 +42,15 @@ def evaluate(
 
     Where its files moved, `data` is the new path of data.corpus, and `set` changes other settings
     of its data, such as {"data.test": "new/test.csv"}; other documents than before are refused.
+    An imported model that came with the head of a task has no recipe: it is audited and evaluated
+    on `data`, of which `set` may name the columns, {"task.label": "stars"}.
     """
     run_folder = Run(as_path(run, "run"))
     loaded = load(run, base=base, user_files=user_files)
     if not run_folder.recipe_file.is_file():
-        raise UserError(
-            f"{run_folder.folder} is a model without its recipe, so its corpus is unknown",
-            topic="run",
-            hint="Give the run folder it belongs to, such as runs/mini-gpt.",
-        )
+        recipe = _recipe_of_model(loaded, data, set or {})
+        with observed_training(observer) as on_evaluation:
+            return _evaluate(run_folder, recipe, loaded, on_evaluation)
     recipe = run_folder.recipe(changes=_data_changes(data, set or {}))
     with lock_run_for_evaluation(run_folder.folder), observed_training(observer) as on_evaluation:
         return _evaluate(run_folder, recipe, loaded, on_evaluation)
@@ -87,6 +90,35 @@ def _data_changes(
     return {**changes, **({} if data is None else {"data.corpus": str(as_path(data, "data"))})}
 
 
+def _recipe_of_model(
+    loaded: LoadedModel, data: str | PathLike[str] | None, changes: Mapping[str, Any]
+) -> Recipe:
+    """The recipe of an evaluation of a model that regard did not train."""
+    if data is None or loaded.task is None:
+        raise UserError(
+            f"{loaded.folder} is a model without its recipe, so its corpus is unknown",
+            topic="run",
+            hint="Give the run folder it belongs to, such as runs/mini-gpt."
+            if loaded.task is None
+            else "Give the file with its labelled rows: --data FILE.",
+        )
+    for key in changes:
+        if not key.startswith(("data.", "task.", "evaluate.")):
+            raise UserError(
+                f"{key} cannot be changed: the model is as it is",
+                topic="evaluate",
+                hint="Change settings of data, task or evaluate.",
+            )
+    table = {
+        "name": "imported",
+        "data": {"corpus": str(as_path(data, "data"))},
+        "model": {"family": catalog_name(loaded.saved.family, FAMILIES)},
+        "task": {"kind": catalog_name(loaded.task, TASKS), **to_table(loaded.task)},
+    }
+    recipe = Recipe.from_dictionary(table, changes=changes)
+    return recipe.model_copy(update={"model": loaded.saved.family})
+
+
 def _evaluate(
     run: Run, recipe: Recipe, loaded: LoadedModel, observer: Observer
 ) -> EvaluationRecord:
@@ -96,10 +128,14 @@ def _evaluate(
         task_state=loaded.problem.state() if loaded.problem else None,
         observer=observer,
     )
-    results = run.results()
-    _check_same_text(run, results, prepared)
-    if isinstance(prepared, PreparedTask) and loaded.problem is not None:
-        prepared.problem = loaded.problem  # keeps the thresholds chosen on dev
+    if run.recipe_file.is_file():
+        results = run.results()
+        _check_same_text(run, results, prepared)
+        if isinstance(prepared, PreparedTask) and loaded.problem is not None:
+            prepared.problem = loaded.problem  # keeps the thresholds chosen on dev
+        audited, health, remarks = results.audit, results.health, results.remarks
+    else:
+        audited, health, remarks = AuditRecord.of_audit(audit(loaded)), None, ()
     evaluated = prepared.evaluate(loaded.model, device="cpu", observer=observer)
     return EvaluationRecord(
         run=str(run.folder),
@@ -108,9 +144,9 @@ def _evaluate(
         comparisons=evaluated.comparisons,
         contamination=evaluated.contamination,
         data_flaws=prepared.data_flaws,
-        audit=results.audit,
-        health=results.health,
-        remarks=results.remarks,
+        audit=audited,
+        health=health,
+        remarks=(*remarks, *evaluated.remarks) if not run.recipe_file.is_file() else remarks,
     )
 
 

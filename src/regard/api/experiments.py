@@ -11,11 +11,11 @@ from typing import Any
 from regard.api.arguments import as_path, load_parts
 from regard.api.observers import observed_training
 from regard.api.recipes import AnyRecipe, as_recipe
-from regard.runs.lock import lock_run
+from regard.runs.locking.lock import lock_run
 from regard.runs.observer import Observer
+from regard.runs.preflight.validate import Validation, validate_recipe
 from regard.runs.run import Run
 from regard.runs.train import run_experiment
-from regard.runs.validate import Validation, validate_recipe
 from regard.training.interrupt import signals_as_interrupt
 
 

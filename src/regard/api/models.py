@@ -26,7 +26,6 @@ from regard.runs.inspection.inspection import Inspection
 from regard.runs.models.export import export_saved_model
 from regard.runs.models.loaded_model import LoadedModel, load_model
 from regard.runs.models.model_subject import auditable
-from regard.runs.predict import predict as predict_rows
 
 
 def load(
@@ -63,6 +62,8 @@ def predict(
     column) or a data frame. `at` is a row's location, `record` the row with all its columns.
     `predicted` is None for a row without text.
     """
+    from regard.runs.models.predict import predict as predict_rows  # tasks load scipy
+
     if isinstance(rows, PathLike) or (isinstance(rows, str) and not rows):
         rows = as_path(rows, "rows")
     loaded = run if isinstance(run, LoadedModel) else load(run, user_files=user_files)

@@ -35,9 +35,9 @@ def compare(
     `study` is a file, the folder of a study, or a dictionary as a file would have it, whose `base`
     may be a dictionary too; paths in a dictionary are relative to the working directory.
     Finished runs are kept: calling it again resumes an interrupted study. `jobs` trainings run in
-    parallel, 0: one per CPU core; `seeds` override the study's; of variants that are not in `only`
-    no run is trained. The folder of a finished study is read back instead. A study of which no run
-    is finished is an error, after its report is written.
+    parallel, 0: one per CPU core; `seeds` override the study's, unless it plans its looks; of
+    variants that are not in `only` no run is trained. The folder of a finished study is read back
+    instead. A study of which no run is finished is an error, after its report is written.
     """
     from regard.reports.study_report import write_comparison_report
     from regard.studies.compare import compare as run_study

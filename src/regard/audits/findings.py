@@ -12,6 +12,9 @@ INVALID_VERDICTS = ("leak", "batch coupling")
 "Scores of such a model mean nothing."
 
 
+KEY_BIASES = ("key.bias", "keys.bias", "k_proj.bias", "k.bias")
+
+
 @dataclass(frozen=True)
 class Leak:
     """An output at `query` that depends on the input at `key`, which the mask forbids."""
@@ -47,3 +50,9 @@ class UnusedParameter:
     name: str
     shape: tuple[int, ...]
     why: str
+
+    @property
+    def is_by_design(self) -> bool:
+        """A key bias, whose gradient is rounding noise: softmax is invariant to a constant added
+        to all scores of a query, and no one can change that."""
+        return self.name.endswith(KEY_BIASES) and "noise" in self.why

@@ -13,10 +13,13 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
+import typer
+
 from regard.core.errors import UserError
 from regard.core.untrusted import MAX_SHOWN, is_panic, shorten
 
 MAX_MESSAGE = 10_000
+CTRL_C = 130
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 PATH_ERRORS = {
     errno.EACCES,
@@ -32,13 +35,16 @@ PATH_ERRORS = {
 
 
 def run_command(command: Callable[[], object]) -> None:
-    """Run it; of an error the sentence is printed, and SystemExit has its exit code."""
+    """Run it, and exit with the code that it returns; of an error the sentence is printed, and
+    SystemExit has its exit code."""
     try:
-        command()
+        code = command()
     except UserError as problem:
         exit_with(str(problem), code=2)
     except KeyboardInterrupt:
-        exit_with("stopped.", code=130)
+        exit_with("stopped.", code=CTRL_C)
+    except typer.Abort:
+        exit_with("stopped: there was no answer.", code=1)
     except BrokenPipeError:
         # `regard … | head` closed the pipe: no reader is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -48,10 +54,29 @@ def run_command(command: Callable[[], object]) -> None:
             raise
         if is_panic(problem):
             exit_with(panic_sentence(problem), code=2)
+        if usage := usage_error(problem):
+            exit_with(usage, code=2)
         message = disk_error(problem) if isinstance(problem, OSError) else memory_error(problem)
         if message:
             exit_with(message, code=2)
         exit_with(bug_report(problem), code=70)
+    if code == CTRL_C:  # caught by Typer
+        exit_with("stopped.", code=CTRL_C)
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def usage_error(problem: BaseException) -> str | None:
+    """A command that cannot be parsed, as one sentence; None for other errors."""
+    if not hasattr(problem, "format_message"):  # Typer's, whose class has no public name
+        return None
+    if type(problem).__name__ == "NoArgsIsHelpError":
+        return str(problem.format_message())
+    context = getattr(problem, "ctx", None)
+    command = context.command_path if context is not None else "regard"
+    what = " ".join(problem.format_message().split()).partition(", unable to parse")[0].rstrip(".?")
+    what = what.replace("Input should be a valid", "give an" if "integer" in what else "give a")
+    end = "?" if "Did you mean" in what else "."
+    return f"{command}: {what[:1].lower()}{what[1:]}{end} `{command} --help` says what it takes."
 
 
 def exit_with(message: str, *, code: int) -> NoReturn:

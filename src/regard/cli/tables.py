@@ -5,6 +5,8 @@ Imported where a command prints, never at the top of its module: Rich takes a te
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -15,9 +17,17 @@ INDENT = 2
 "Spaces before what a command prints."
 
 
+class PlainTable(Table):
+    """A table without lines, in which a narrow column breaks a long word and cuts nothing."""
+
+    def add_column(self, *args: Any, **options: Any) -> None:
+        super().add_column(*args, **({"overflow": "fold"} | options))
+
+
 def plain_table(*, show_header: bool = True, show_footer: bool = False) -> Table:
-    """A table without lines."""
-    return Table(box=None, padding=(0, 2, 0, 0), show_header=show_header, show_footer=show_footer)
+    return PlainTable(
+        box=None, padding=(0, 2, 0, 0), show_header=show_header, show_footer=show_footer
+    )
 
 
 def print_indented(shown: RenderableType, *, above: int = 0, below: int = 0) -> None:

@@ -147,13 +147,17 @@ class AttentionCase:
 
 def build_configuration(configuration: Configuration) -> Mixer:
     position, shape = configuration.position, configuration.shape
-    return build_mixer(
-        configuration.kind,
-        shape,
-        projections=configuration.projections,
-        key_value_heads=configuration.key_value_heads,
-        relative_position=None if position is None else position.build_relative_position(shape),
-    )
+    try:
+        return build_mixer(
+            configuration.kind,
+            shape,
+            projections=configuration.projections,
+            key_value_heads=configuration.key_value_heads,
+            relative_position=None if position is None else position.build_relative_position(shape),
+        )
+    except Exception as problem:
+        problem.add_note(str(configuration))
+        raise
 
 
 def randomize_parameters(module: torch.nn.Module, generator: torch.Generator) -> None:

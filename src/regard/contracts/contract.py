@@ -118,6 +118,7 @@ def run_contract(
     """Check cases until one breaks the contract."""
     seen: set[str] = set()
     tried = 0
+    case: object = None
 
     def result(passed: bool, sentence: str) -> Result:
         return Result(
@@ -143,7 +144,10 @@ def run_contract(
     except UserError as refusal:
         return result(False, f"refuses what it declares: {refusal}")
     except Exception as problem:  # the part may be the user's code: whatever it raises is its fault
-        return result(False, _describe_exception(problem))
+        # Where a case could not even be built, the exception's note says of what.
+        notes = [*getattr(problem, "__notes__", ()), *([str(case)] if case is not None else ())]
+        configuration = f" ({notes[0]})" if notes else ""
+        return result(False, _describe_exception(problem) + configuration)
     return result(True, "declared to fail, and holds everywhere" if expected_to_fail else "")
 
 

@@ -21,12 +21,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.core.errors import UserError, closest, did_you_mean
+from regard.core.synonyms import PART_SYNONYMS
 
 Part = TypeVar("Part", bound=Callable[..., Any])
 
 
 class UnknownPartError(UserError):
     """A name that is not registered in the catalogue."""
+
+
+def suggest_part(given: str, names: Collection[str]) -> str:
+    """` — did you mean X?` for what people call a part, else by spelling; else the known names."""
+    meant = [name for name in PART_SYNONYMS.get(given.lower(), ()) if name in names]
+    return f" — did you mean {meant[0]}?" if meant else did_you_mean(given, names)
 
 
 @dataclass(frozen=True)
@@ -119,7 +126,7 @@ class Catalog:
     def get(self, name: str) -> Entry:
         self._load_home()
         if name not in self._entries:
-            guess = did_you_mean(name, self._entries)
+            guess = suggest_part(name, self._entries)
             raise UnknownPartError(f"unknown {self.name} {name!r}{guess}")
         return self._entries[name]
 

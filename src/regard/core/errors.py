@@ -8,10 +8,15 @@ exception. Any other exception that reaches the user is a bug in regard.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 MAX_CHARACTERS = 2000
 "Of one part of a sentence: it may quote a value or a path of any length."
+MIN_SIMILARITY = 0.65
+"Of two spellings, by difflib: one letter of three may differ, or two of seven."
+SAME_WORD = 0.75
+MIN_PREFIX = 4
+"Letters with which a longer name begins."
 
 
 class UserError(Exception):
@@ -50,8 +55,20 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     return closest(given, names) or (f"; known: {', '.join(names)}" if names else "")
 
 
-def closest(given: str, known: Sequence[str], *, quoted: bool = False) -> str:
-    """` — did you mean X?` for the closest spelling; empty if none is close."""
-    close = get_close_matches(given, known, n=1, cutoff=0.6)
-    shown = [repr(name) if quoted else name for name in close]
-    return f" — did you mean {shown[0]}?" if shown else ""
+def closest(given: str, known: Sequence[str], *, quoted: bool = False, within: str = "") -> str:
+    """` — did you mean X?` for the closest spelling, `within` a table; empty if none is close."""
+    spellings = {name.lower(): name for name in reversed(known)}
+    near = get_close_matches(given.lower(), spellings, n=3, cutoff=MIN_SIMILARITY)
+    # People mistype the first letter least: another one is another word, unless the rest agrees.
+    close = [
+        name
+        for name in near
+        if name[:1] == given[:1].lower()
+        or SequenceMatcher(None, given.lower(), name).ratio() >= SAME_WORD
+    ]
+    if not close and len(given) >= MIN_PREFIX:
+        close = [name for name in spellings if name.startswith(given.lower())][:1]
+    if not close:
+        return ""
+    name = f"{within}.{spellings[close[0]]}" if within else spellings[close[0]]
+    return f" — did you mean {name!r}?" if quoted else f" — did you mean {name}?"

@@ -20,6 +20,16 @@ MANIFEST = "manifest.json"
 
 def write_text(path: Path, text: str) -> None:
     """Replace a file atomically; a reader sees the old text or the new one, never half of it."""
+    try:
+        _replace(path, text)
+    except FileNotFoundError:
+        if path.parent.is_dir():
+            raise
+        # Another process has deleted it meanwhile.
+        raise UserError(f"{path.parent} does not exist any more", where=str(path)) from None
+
+
+def _replace(path: Path, text: str) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:
@@ -149,6 +159,13 @@ def sha256(file: Path) -> str:
     """SHA-256 of the file's content, in hex."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def sync_file(file: Path) -> None:
+    """Make what was written to a file so far survive a power cut, if it exists."""
+    if file.is_file():
+        with file.open("rb+") as opened:
+            os.fsync(opened.fileno())
 
 
 def sync_folder(folder: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.core.files import sha256, write_json, write_text
+from regard.core.files import sha256, sync_file, write_json, write_text
 from regard.core.untrusted import parse_json, read_limited
 
 SEAL = "seal.json"
@@ -32,8 +32,10 @@ def write_and_seal(file: Path, text: str, *, sealed_with: Iterable[Path] = ()) -
 
     The seal is written first: where the file exists, so does its seal, even after a kill.
     """
-    home = file.parent
-    files = {path.relative_to(home).as_posix(): sha256(path) for path in sorted(sealed_with)}
+    home, sealed_with = file.parent, sorted(sealed_with)
+    for path in sealed_with:
+        sync_file(path)  # events were only flushed: sealed, they must not be shorter tomorrow
+    files = {path.relative_to(home).as_posix(): sha256(path) for path in sealed_with}
     files[file.name] = hashlib.sha256(text.encode()).hexdigest()
     seal = {"schema": SCHEMA, "files": files, "checksum": checksum(files)}
     write_json(home / SEAL, seal)

@@ -20,11 +20,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from regard.core.catalog import Catalog, UnknownPartError
-from regard.core.errors import UserError, did_you_mean
+from regard.core.catalog import Catalog, UnknownPartError, suggest_part
+from regard.core.errors import UserError, closest
 from regard.core.setting_docs import setting_docs
-from regard.core.synonyms import SYNONYMS, VALUE_HINTS
-from regard.core.untrusted import shorten
+from regard.core.synonyms import INSTEAD, SETTING_TABLES, SYNONYMS, VALUE_HINTS
+from regard.core.untrusted import INTEGER_LIMIT, shorten
 
 
 class Settings(BaseModel):
@@ -57,6 +57,13 @@ def read_settings(
 ) -> AnySettings:
     """Validate `table` as `cls`; `key` is its dotted key, `locate` gives a key's file and line."""
     values = dict(table)
+    for name, value in values.items():
+        if isinstance(value, int) and not -INTEGER_LIMIT <= value < INTEGER_LIMIT:
+            raise UserError(
+                f"{_join(key, name)} = {shorten(value)} is not allowed: give a number below 2⁶³",
+                topic="recipe",
+                where=locate(_join(key, name)),
+            )
     for name, field in cls.model_fields.items():
         if name not in values or isinstance(values[name], Settings):
             continue
@@ -66,7 +73,7 @@ def read_settings(
             values[name] = _read_part(
                 choice, values[name], default=default, key=inner, locate=locate
             )
-        elif (section := _section(field, values[name])) is not None:
+        elif (section := nested_settings(field, values[name])) is not None:
             values[name] = _read_section(section, values[name], key=inner, locate=locate)
     try:
         return cls.model_validate(values)
@@ -125,12 +132,12 @@ def all_settings(cls: type[Settings], key: str = "") -> Iterator[Setting]:
     for name, field in cls.model_fields.items():
         dotted = _join(key, name)
         yield Setting(dotted, field, " ".join(docs.get(name, "").split()))
-        section = _section(field)
+        section = nested_settings(field)
         if section is not None:
             yield from all_settings(section, dotted)
 
 
-def _section(field: FieldInfo, value: Any = None) -> type[Settings] | None:
+def nested_settings(field: FieldInfo, value: Any = None) -> type[Settings] | None:
     """The settings class of a field that is a nested table, or may be one and is given one."""
     inner = field.annotation
     # `tuple[int, ...] | SeedPlan`: a list, or a table.
@@ -175,7 +182,7 @@ def _read_part(
     if name not in choice.catalog.names():
         raise UnknownPartError(
             f"{key}.{choice.selector}: unknown {choice.catalog.name} {shorten(name)}"
-            f"{did_you_mean(str(name), choice.catalog.names())}",
+            f"{suggest_part(str(name), choice.catalog.names())}",
             topic="recipe",
             where=locate(_join(key, choice.selector)) or locate(key),
         )
@@ -230,15 +237,23 @@ def _explain(
 
 
 def _unknown_setting(dotted: str, known: list[str], *, where: str) -> UserError:
-    """Suggest a synonym among the keys of the same table, else the closest spelling."""
+    """Suggest what people mean by the name, else the closest spelling, else say what there is."""
     parent, _, given = dotted.rpartition(".")
-    siblings = [key for key in known if key.rpartition(".")[0] == parent]
-    synonyms = (_join(parent, name) for name in SYNONYMS.get(given, ()))
-    meant = next((key for key in synonyms if key in siblings), None)
+    name = given.lower().replace("-", "_")
+    siblings = [key.rpartition(".")[2] for key in known if key.rpartition(".")[0] == parent]
+    meanings = [meaning for meaning in (name, *SYNONYMS.get(name, ())) if meaning != given]
+    meant = next((_join(parent, one) for one in meanings if one in siblings), None)
     if meant is None:
-        guess, hint = did_you_mean(dotted, siblings), ""
+        candidates = (name, *SYNONYMS.get(name, ()))
+        tables = ((one, SETTING_TABLES.get(one, parent)) for one in candidates)
+        meant = next((_join(table, one) for one, table in tables if table != parent), None)
+    if meant is None and name in INSTEAD:
+        guess, hint = f": {INSTEAD[name]}", ""
+    elif meant is None:
+        close = closest(given, siblings, within=parent)
+        guess, hint = close or f"; known: {', '.join(sorted(siblings))}", ""
     else:
-        guess, hint = f" — did you mean {meant}?", VALUE_HINTS.get(given, "")
+        guess, hint = f" — did you mean {meant}?", VALUE_HINTS.get(name, "")
     return UserError(f"unknown setting {dotted}{guess}", topic="recipe", where=where, hint=hint)
 
 

@@ -1,7 +1,9 @@
-"""Other names of settings: those of other tools and earlier ones of regard, for "did you mean".
+"""What people mean: other names of settings, their tables, and what regard does not have.
 
-An unknown key in a recipe is answered with the first of its synonyms that its table has. Where the
-number changes with the name, `VALUE_HINTS` says how to convert it.
+An unknown key in a recipe is answered with the first of its synonyms that its table has; then with
+the table where a setting of that name, or its synonym, belongs (`SETTING_TABLES`); then with what
+regard does instead (`INSTEAD`). Where the number changes with the name, `VALUE_HINTS` says how to
+convert it. Spelling is compared only if all of these are silent.
 """
 
 from __future__ import annotations
@@ -10,9 +12,13 @@ from collections.abc import Mapping
 
 _OTHER_NAMES: Mapping[str, str] = {
     # recipe
-    "init_from": "start resume_from pretrained pretrained_model checkpoint from_pretrained ckpt",
-    "data": "dataset",
-    "train": "training trainer optimizer",
+    "name": "run_name experiment_name project_name",
+    "init_from": (
+        "start resume_from pretrained pretrained_model checkpoint from_pretrained ckpt "
+        "model_name_or_path model_name base_model resume_from_checkpoint"
+    ),
+    "data": "dataset datasets",
+    "train": "training trainer optimizer training_args training_arguments hyperparameters",
     "adapt": "adapter peft lora",
     "evaluate": "evaluation eval",
     "samples": "sample generation generate",
@@ -22,11 +28,11 @@ _OTHER_NAMES: Mapping[str, str] = {
     "dev": "val valid validation eval val_split validation_split val_fraction dev_fraction",
     "split_seed": "seed",
     "max_tokens": "cut longest max_length max_seq_len max_seq_length truncation",
-    "limit": "max_samples max_train_samples num_samples",
-    "group": "group_by",
+    "limit": "max_samples max_train_samples num_samples max_documents",
+    "group": "group_by groups",
     # tokenizer
-    "vocabulary": "vocab_size vocab n_vocab",
-    "minimum_count": "min_frequency min_freq min_count",
+    "vocabulary": "vocab_size vocab n_vocab vocabulary_size",
+    "minimum_count": "min_frequency min_freq min_count minimum_frequency",
     "max_piece_length": "longest_piece",
     "sentinels": "extra_ids",
     # model
@@ -42,7 +48,8 @@ _OTHER_NAMES: Mapping[str, str] = {
         "feed_forward intermediate_size d_ff ffn_dim n_inner hidden_dim dim_feedforward mlp_dim "
         "ffn_hidden_size mlp_ratio"
     ),
-    "activation": "hidden_act act_fn activation_function",
+    "activation": "hidden_act act_fn activation_function act nonlinearity",
+    "norm": "norm_type normalization layer_norm rmsnorm",
     "norm_placement": "norm_place norm_first pre_norm",
     "norm_eps": "layer_norm_eps layer_norm_epsilon rms_norm_eps",
     "biases": "bias use_bias",
@@ -91,18 +98,24 @@ _OTHER_NAMES: Mapping[str, str] = {
     "lr": "learning_rate peak_lr max_lr",
     "min_lr_ratio": "lr_floor min_lr lr_min",
     "warmup_ratio": "warmup warmup_steps warmup_iters num_warmup_steps",
-    "weight_decay": "wd",
+    "weight_decay": "wd l2 decay",
     "max_grad_norm": "clip grad_clip gradient_clip_val clip_grad_norm gradient_clipping",
     "max_steps": "steps max_iters num_steps total_steps train_steps max_train_steps",
-    "epochs": "num_epochs num_train_epochs max_epochs",
-    "batch_tokens": "batch_size per_device_train_batch_size",
+    "epochs": "num_epochs num_train_epochs max_epochs n_epochs epoch",
+    "batch_tokens": (
+        "batch_size per_device_train_batch_size micro_batch_size train_batch_size bs "
+        "global_batch_size tokens_per_batch"
+    ),
+    "batches": "batching packing group_by_length bucketing",
     "accumulate": "gradient_accumulation_steps grad_accum accumulate_grad_batches",
-    "seed": "random_seed",
+    "seed": "random_seed random_state manual_seed rng_seed",
     "evaluate_every": "eval_every eval_steps eval_interval",
-    "patience": "early_stopping_patience",
+    "patience": "early_stopping_patience early_stopping early_stop",
     "checkpoint_every": "save_every save_steps save_interval",
     "keep_checkpoints": "save_total_limit",
-    "threads": "num_threads",
+    "threads": "num_threads n_threads cpu_threads",
+    "device": "gpu gpus cuda use_cuda accelerator no_cuda use_cpu cpu mps n_gpu num_gpus",
+    "tensorboard": "tb tensorboard_dir logging_dir",
 }
 "For each setting its other names."
 
@@ -110,11 +123,31 @@ _TOKENS = "It counts tokens (rows × context, padding included), not rows."
 _WARMUP = "It is a fraction of all steps: warm-up steps / max_steps."
 _MIN_LR = "It is a fraction of lr: minimum / lr."
 _ACCUMULATE = "It splits the batch of batch_tokens into micro-batches; the update stays the same."
+_BATCHES = 'It takes "packed", "bucketed" or "padded".'
+_DEVICE = 'It takes "auto", "cpu", "cuda" or "mps"; one training uses one device.'
 _NORM = 'It takes "pre" or "post".'
 
 VALUE_HINTS: Mapping[str, str] = {
     "batch_size": _TOKENS,
     "per_device_train_batch_size": _TOKENS,
+    "micro_batch_size": _TOKENS,
+    "train_batch_size": _TOKENS,
+    "global_batch_size": _TOKENS,
+    "bs": _TOKENS,
+    "packing": _BATCHES,
+    "group_by_length": _BATCHES,
+    "bucketing": _BATCHES,
+    "gpu": _DEVICE,
+    "gpus": _DEVICE,
+    "n_gpu": _DEVICE,
+    "num_gpus": _DEVICE,
+    "cuda": _DEVICE,
+    "use_cuda": _DEVICE,
+    "no_cuda": _DEVICE,
+    "use_cpu": _DEVICE,
+    "cpu": _DEVICE,
+    "mps": _DEVICE,
+    "warmup": _WARMUP,
     "warmup_steps": _WARMUP,
     "warmup_iters": _WARMUP,
     "num_warmup_steps": _WARMUP,
@@ -136,3 +169,96 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 }
 """For each other name the settings it may mean: `share` is masking_rate in one objective and
 corruption_rate in another."""
+
+_IN_TABLES: Mapping[str, str] = {
+    "data": "corpus dev test group split_seed drop_overlap skip_bad_rows limit unit header",
+    "tokenizer": "vocabulary minimum_count sentinels",
+    "model": (
+        "family layers heads key_value_heads width mlp_width context attention positions "
+        "activation norm norm_placement norm_eps biases tied dropout attention_dropout init_std "
+        "projections"
+    ),
+    "train": (
+        "epochs max_steps batch_tokens batches accumulate lr min_lr_ratio warmup_ratio seed "
+        "weight_decay max_grad_norm evaluate_every evaluate_documents patience sample_every "
+        "checkpoint_every keep_checkpoints device threads tensorboard"
+    ),
+    "adapt": "rank alpha targets",
+    "evaluate": "documents ngram",
+    "samples": "prompts max_new_tokens temperature top_p",
+}
+
+SETTING_TABLES: Mapping[str, str] = {
+    name: table for table, names in _IN_TABLES.items() for name in names.split()
+}
+"The table of a recipe in which a setting belongs, for one that was written elsewhere."
+
+_OPTIMIZER = "regard trains with AdamW; set train.lr and train.weight_decay"
+_SCHEDULE = (
+    "regard's learning rate warms up and decays by a cosine; set train.warmup_ratio and "
+    "train.min_lr_ratio"
+)
+_PRECISION = (
+    "regard chooses the precision by the device, fp32 on a CPU and bf16 on cuda and mps; set "
+    "train.device"
+)
+_LOGGING = "regard has no external logging; use train.tensorboard = true, or events.jsonl of a run"
+_COMPILE = "regard has no torch.compile, it brings kernels of its own; leave it out"
+_LABELS = "regard finds the labels in the training rows; leave it out"
+_MANY = "regard trains on one device; `regard compare --jobs N` runs trainings side by side"
+_LOADER = "regard prepares batches in a thread of its own; set train.threads for the CPU threads"
+_HUB = "regard publishes nothing; use `regard export RUN --out FOLDER`"
+_FOLDER = "regard names a run's folder by name; use `regard train RECIPE --out FOLDER`"
+
+_INSTEAD_OF: Mapping[str, str] = {
+    "optimizer optim optimiser opt adam adamw sgd momentum": _OPTIMIZER,
+    "beta1 beta2 betas adam_beta1 adam_beta2 adam_epsilon eps epsilon": _OPTIMIZER,
+    "scheduler lr_scheduler lr_scheduler_type schedule lr_schedule lr_decay gamma": _SCHEDULE,
+    "precision fp16 bf16 fp32 amp mixed_precision dtype torch_dtype half autocast": _PRECISION,
+    "load_in_8bit load_in_4bit quantization quantize": _PRECISION,
+    "wandb use_wandb wandb_project mlflow comet report_to logger logging log_every": _LOGGING,
+    "logging_steps log_interval log_level verbose": _LOGGING,
+    "compile torch_compile flash_attention use_flash_attention flash_attn jit": _COMPILE,
+    "attn_implementation gradient_checkpointing use_cache": _COMPILE,
+    "num_labels n_labels num_classes n_classes classes id2label label2id": _LABELS,
+    "fsdp ddp deepspeed distributed world_size nproc_per_node num_nodes tp pp": _MANY,
+    "num_workers dataloader_num_workers pin_memory prefetch prefetch_factor": _LOADER,
+    "push_to_hub hub_model_id hub_token": _HUB,
+    "output_dir out_dir save_dir log_dir": _FOLDER,
+    "model_type architecture arch": "regard calls it family; set model.family",
+    "type": "regard names a part by kind, and a model by family; set one of these",
+}
+INSTEAD: Mapping[str, str] = {
+    name: sentence for names, sentence in _INSTEAD_OF.items() for name in names.split()
+}
+"What regard does instead of a setting that it does not have."
+
+_OTHER_PARTS: Mapping[str, str] = {
+    "dot": "softmax sdpa mha scaled-dot-product multi-head flash standard vanilla self-attention",
+    "additive": "bahdanau mlp-attention",
+    "rotary": "rope rotary-embedding",
+    "sinusoidal": "sine sin-cos fourier",
+    "learned": "absolute learnable embedding",
+    "relative": "t5-bias relative-bias",
+    "decoder": "gpt gpt2 gpt-2 nanogpt llama causal-lm decoder-only transformer",
+    "encoder": "bert roberta distilbert mlm encoder-only",
+    "encoder-decoder": "t5 bart seq2seq",
+    "recurrent": "rnn lstm gru",
+    "masked": "mlm masked-lm masked-language-model bert",
+    "causal": "clm lm next-token autoregressive language-model",
+    "bpe": "byte-level byte-level-bpe gpt2 tiktoken",
+    "unigram": "sentencepiece spm",
+    "character": "char characters char-level",
+    "word": "words whitespace word-level",
+    "classification": "text-classification sentiment sequence-classification classify",
+    "extractive": "squad question-answering qa",
+    "sliding-window": "lookback local window band swa",
+    "bidirectional": "full none all",
+    "lora": "peft low-rank qlora",
+    "full": "finetune fine-tune full-finetuning",
+}
+PART_SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    name: tuple(ours for ours, others in _OTHER_PARTS.items() if name in others.split())
+    for name in sorted({name for others in _OTHER_PARTS.values() for name in others.split()})
+}
+"For another name of a part those that it may mean, of whatever catalogue."

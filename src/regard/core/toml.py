@@ -140,6 +140,11 @@ def _key_lines(text: str) -> dict[str, int]:
 
 
 def _syntax_error(file: Path, problem: tomllib.TOMLDecodeError, *, topic: str) -> UserError:
+    if file.suffix != ".toml":
+        hint = STUDY_HINT if topic == "study" else f"`regard new {file}` writes a recipe for data."
+        return UserError(
+            f"is not a {topic}, which is a TOML file", topic=topic, where=str(file), hint=hint
+        )
     located = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(problem), re.DOTALL)
     return UserError(
         f"not valid TOML: {located[1] if located else problem}",

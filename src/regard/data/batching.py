@@ -29,13 +29,6 @@ def bucketed_batches(
     """
     sizes = np.asarray(lengths, dtype=np.int64)
     _check_budget(sizes, budget)
-    if len(sizes) * sizes.max() < budget:
-        raise UserError(
-            f"{len(sizes):,} rows of at most {sizes.max():,} tokens do not fill one batch of "
-            f"train.batch_tokens = {budget:,}",
-            topic="corpus",
-            hint=f"Set train.batch_tokens = {len(sizes) * sizes.max()} or less, or give more text.",
-        )
     generator = _generator(seed, epoch)
     order = generator.permutation(len(sizes))
     pool_index = (np.cumsum(sizes[order]) - 1) // (pool * budget)
@@ -57,12 +50,6 @@ def sorted_batches(lengths: ArrayLike, *, budget: int) -> BatchPlan:
 
 def fixed_size_batches(count: int, *, rows: int, seed: int, epoch: int) -> BatchPlan:
     """Shuffled batches of `rows` rows each; the last one may be smaller."""
-    if count < rows:
-        raise UserError(
-            f"{count:,} rows, but one batch of train.batch_tokens holds {rows:,}",
-            topic="corpus",
-            hint="Lower train.batch_tokens or give more text.",
-        )
     order = _generator(seed, epoch).permutation(count)
     return [order[begin : begin + rows] for begin in range(0, count, rows)]
 

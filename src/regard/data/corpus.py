@@ -78,10 +78,10 @@ class Data(Settings):
     """The texts of a run and their train, dev and test splits."""
 
     corpus: SourceNames
-    """A built-in corpus, a file (txt, csv, tsv, jsonl, parquet, SQuAD's json; also .gz .xz .zst), a
-    folder, a pattern such as "texts/*.txt", parallel files "train.{en,de}" (columns en and de), a
-    dataset "hub:NAME[:CONFIG]", or a list of these. Paths are relative to the recipe, or else to
-    the current folder."""
+    """A built-in corpus, a file (txt, csv, tsv, jsonl, parquet, conll, SQuAD's json; also .gz .xz
+    .zst), a folder, a pattern such as "texts/*.txt", parallel files "train.{en,de}" (columns en and
+    de), a dataset "hub:NAME[:CONFIG]", or a list of these. Paths are relative to the recipe, or
+    else to the current folder."""
 
     text: str = Field(default="text", min_length=1)
     """The column or key that holds the text, in tables and JSON lines (answer.text: a key inside an

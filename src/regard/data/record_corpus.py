@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from regard.data.corpus import Data
 
 __all__ = ["ColumnType", "Corpus", "Record"]
+ENOUGH_EXPECTED = 12
+"Records that a fraction has to be expected to hold, so that it never holds none."
+MAX_RECORDS_TO_FILL = 10_000
+MIN_SPLIT_POINTS = 3
+"One for each split."
 
 
 @dataclass
@@ -154,21 +160,44 @@ class Corpus:
         counts = {split: n for split, n in splitter.fractions.items() if isinstance(n, int)}
         if role == "train" and counts:
             undivided = replace(splitter, fractions={}, dev_from_test=None)
-            points = self._points(role, undivided, "train")
+            points = list(self._points(role, undivided, "train"))
             self._check_count(sum(counts.values()), len(points), setting=" and ".join(counts))
             found = {
                 split: fraction_for_count(n, points, split=split) for split, n in counts.items()
             }
             splitter = replace(splitter, fractions={**splitter.fractions, **found})
+        if role == "train":
+            splitter = replace(splitter, fractions={**splitter.fractions, **self._filled_fractions})
         if isinstance(splitter.dev_from_test, int):
-            points = self._points(role, replace(splitter, dev_from_test=None), "test")
+            points = list(self._points(role, replace(splitter, dev_from_test=None), "test"))
             if points:  # only one role holds test records
                 self._check_count(splitter.dev_from_test, len(points), setting="dev_from_test")
                 fraction = fraction_for_count(splitter.dev_from_test, points, split="dev")
                 splitter = replace(splitter, dev_from_test=fraction)
         return splitter
 
-    def _points(self, role: Split, splitter: Splitter, split: Split) -> list[float]:
+    @cached_property
+    def _filled_fractions(self) -> dict[Split, float]:
+        """The fractions that give a split its one record, where the requested one would leave it
+        empty. Records are read until there are so many that it cannot."""
+        splitter = self.data.splitter(self.text_roles)
+        requested = {one: f for one, f in splitter.fractions.items() if not isinstance(f, int)}
+        enough = math.ceil(ENOUGH_EXPECTED / min(requested.values(), default=1.0))
+        predefines = any(source.predefined_splits for source in self.sources["train"])
+        if not requested or predefines or enough > MAX_RECORDS_TO_FILL:
+            return {}
+        undivided = replace(splitter, fractions={}, dev_from_test=None)
+        first = islice(self._points("train", undivided, "train"), enough)
+        points = sorted(set(first))
+        if not MIN_SPLIT_POINTS <= len(points) < enough:
+            return {}
+        return {
+            split: fraction_for_count(1, points, split=split)
+            for split, fraction in requested.items()
+            if (points[0] >= fraction if split == "dev" else points[-1] < 1 - fraction)
+        }
+
+    def _points(self, role: Split, splitter: Splitter, split: Split) -> Iterator[float]:
         """The split points of a role's records that `splitter` assigns to `split`."""
         point = splitter.point_in_test if split == "test" else splitter.point
         # The point first: `split_of` removes the group column from the record.
@@ -176,7 +205,7 @@ class Corpus:
             (point(record), splitter.split_of(record, role=role, predefined=predefined))
             for record, predefined in self._records(role)
         )
-        return [at for at, found in points if found == split]
+        return (at for at, found in points if found == split)
 
     def _check_count(self, requested: int, available: int, *, setting: str) -> None:
         if requested >= available:

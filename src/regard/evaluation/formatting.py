@@ -28,6 +28,9 @@ DROP_REASONS = {
 }
 
 ABSENT = "–"
+HOURS_SHOWN_AS_DAYS = 100
+YEARS_SHOWN = 2
+"From which on a duration is given in years alone."
 
 
 def decimals_shown(value: float) -> int:
@@ -125,7 +128,10 @@ def duration(seconds: float | None) -> str:
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest} s"
-    return f"{minutes // 60:,} h {minutes % 60} min"
+    hours, days, years = minutes // 60, minutes // (60 * 24), minutes // (60 * 24 * 365)
+    if hours < HOURS_SHOWN_AS_DAYS:
+        return f"{hours:,} h {minutes % 60} min"
+    return f"{days:,} days" if years < YEARS_SHOWN else f"{years:,} years"
 
 
 def timestamp(iso: str | None) -> str:
@@ -147,7 +153,7 @@ def memory_size(size: float | None) -> str:
         if size < 999.5:
             return f"{size:,.3g} {unit}" if unit != "bytes" else f"{size:.0f} bytes"
         size /= 1000
-    return f"{size:,.2f} GB"
+    return f"{size:,.2f} GB" if size < 10_000 else f"{size / 1000:,.0f} TB"
 
 
 def split_label(name: str) -> str:

@@ -19,9 +19,11 @@ from regard.core.files import atomic_folder, write_json
 from regard.core.settings import catalog_name
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.huggingface.architecture import ARCHITECTURES, Architecture, architecture_class
+from regard.interop.huggingface.task_heads import CLASSIFIER, export_head
 from regard.interop.huggingface.tensors import export_tensors
 from regard.models.families import FAMILIES, Family
 from regard.models.families.transformer import Transformer
+from regard.tasks import TaskState
 from regard.training.checkpoint import write_tensors
 
 TOKENS = {"bos_token_id": "start", "eos_token_id": "stop", "pad_token_id": "pad"}
@@ -34,6 +36,8 @@ class ExportReport:
     folder: Path
     architecture: str
     remarks: list[str]
+    has_head: bool = False
+    "Whether the head of its task was exported too."
 
     def lines(self) -> list[str]:
         """The report, one fact per line."""
@@ -44,6 +48,7 @@ class ExportReport:
         return {
             "folder": str(self.folder),
             "architecture": self.architecture,
+            "has_head": self.has_head,
             "remarks": self.remarks,
         }
 
@@ -55,20 +60,34 @@ def export_model(
     out: Path,
     *,
     architecture: str | None = None,
+    head: nn.Module | None = None,
+    task_state: TaskState | None = None,
 ) -> ExportReport:
-    """Write the new folder `out`; `architecture` selects one of several that match."""
+    """Write the new folder `out`; `architecture` selects one of several that match. The `head` of a
+    task, with its state, is written too if transformers has one like it."""
     if out.exists():
         raise UserError(
             "is already there", topic="export", where=str(out), hint="Give a new folder."
         )
     target, settings = find_export_architecture(family, tokenizer, architecture)
     vocabulary = model.get_parameter("embedding.tokens.weight").shape[0]
+    has_pooler = bool(getattr(settings, "pooler", False))
+    exported = export_head(head, task_state or {}, target, has_pooler=has_pooler)
+    if exported is not None and exported.class_suffix == CLASSIFIER:
+        target = target.with_classifier()
     with atomic_folder(out) as inside:
         tensors = export_tensors(model, target, family=settings)
+        config = _config(target, settings, vocabulary, tokenizer)
+        if exported is not None:
+            tensors |= exported.tensors
+            [body_class] = config["architectures"]
+            prefix = body_class.partition("For")[0].removesuffix("Model")
+            config |= {"architectures": [prefix + exported.class_suffix], **exported.config}
         write_tensors(tensors, inside / "model.safetensors")
         tokenizer.save(inside)
-        write_json(inside / "config.json", _config(target, settings, vocabulary, tokenizer))
-    return ExportReport(out, target.name, target.export_remarks(settings))
+        write_json(inside / "config.json", config)
+    remarks = target.export_remarks(settings)
+    return ExportReport(out, target.name, remarks, has_head=exported is not None)
 
 
 def find_export_architecture(

@@ -18,6 +18,7 @@ from regard import __version__
 from regard.core.errors import UserError
 from regard.core.files import folder_with_manifest
 from regard.core.settings import read_settings, settings_class, to_table
+from regard.data.sources import HUB_PREFIX
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.huggingface.architecture import Architecture, find_architecture
 from regard.interop.huggingface.checkpoint import Checkpoint, read_checkpoint, read_json_table
@@ -25,15 +26,19 @@ from regard.interop.huggingface.sentence_transformers import (
     SentenceEncoderConfig,
     read_sentence_encoder_config,
 )
+from regard.interop.huggingface.task_heads import find_task_head
 from regard.interop.huggingface.tensors import FillReport, bare_names, fill_model
 from regard.interop.huggingface.vocabulary import check_vocabulary, read_special_tokens
 from regard.interop.packages import PIP_PREFIX, find_packaged_checkpoint
 from regard.models.families import FAMILIES, build_model
 from regard.models.families.transformer import Transformer
+from regard.models.model import Model
 from regard.training.checkpoint import save_model
 
 SEED = 0
 "Seed of the parameters that the file does not fill."
+
+MAX_LABELS_SHOWN = 8
 
 BLOCK_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 "The number of a block in a tensor name."
@@ -57,6 +62,9 @@ class ImportReport:
     normalise: bool
     max_tokens: int | None
     "Maximum tokens of a text, if the checkpoint truncates texts."
+    task: str | None
+    "The task of its head, if it has one that is kept."
+    labels: tuple[str, ...]
     remarks: list[str]
 
     def lines(self) -> list[str]:
@@ -73,6 +81,10 @@ class ImportReport:
             norm = ", normalised" if self.normalise else ""
             limit = f", truncated to {self.max_tokens:,} tokens" if self.max_tokens else ""
             lines.append(f"sentences     {self.pooling} pooling{norm}{limit}")
+        if self.task is not None:
+            labels = f": {', '.join(self.labels[:MAX_LABELS_SHOWN])}" if self.labels else ""
+            more = len(self.labels) - MAX_LABELS_SHOWN
+            lines.append(f"task          {self.task}{labels}{f' and {more} more' * (more > 0)}")
         unused, unfilled = summarise_names(self.unused), summarise_names(self.unfilled)
         lines.append(f"unused        {', '.join(unused) or 'nothing in the file'}")
         lines.append(f"unfilled      {', '.join(unfilled) or 'no parameter'}")
@@ -100,25 +112,36 @@ def import_model(source: str, out: Path) -> ImportReport:
     )
     model = build_model(family, vocabulary=vocabulary, seed=SEED)
     filled = fill_model(model, architecture, family=family, checkpoint=checkpoint)
-    remarks += _parameter_remarks(filled, family, architecture)
+    head = None
+    if architecture.family == "encoder" and sentence_encoder.pooling is None:
+        head = find_task_head(checkpoint, remarks)
+    remarks += _parameter_remarks(filled, family, architecture) if head is None else head.remarks
     if tokenizer.pad is None:
         remarks.append("its tokenizer has no pad token")
+    imported: Model = model
+    if head is not None:
+        imported = head.attach(model, family, tokenizer, checkpoint)
     report = ImportReport(
         folder=out,
         architecture=architecture.name,
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        parameters=sum(parameter.numel() for parameter in imported.parameters()),
         context=family.context,
         tokenizer=tokenizer,
         vocabulary=vocabulary,
-        unused=filled.unused,
+        unused=[name for name in filled.unused if head is None or name not in head.names],
         unfilled=filled.unfilled,
         pooling=sentence_encoder.pooling,
         normalise=sentence_encoder.normalise,
         max_tokens=sentence_encoder.max_tokens,
+        task=None if head is None else head.kind,
+        labels=() if head is None else head.labels,
         remarks=remarks,
     )
+    config = _config(report, architecture, family, source)
+    if head is not None:
+        config |= {"task": {"kind": head.kind, **to_table(head.task)}, "task_state": head.state}
     with folder_with_manifest(out) as inside:
-        save_model(inside, model, tokenizer, _config(report, architecture, family, source))
+        save_model(inside, imported, tokenizer, config)
     return report
 
 
@@ -145,6 +168,14 @@ def _locate(source: str) -> Path:
     if source.startswith(PIP_PREFIX):
         return find_packaged_checkpoint(source.removeprefix(PIP_PREFIX))
     path = Path(source)
+    if source.startswith(HUB_PREFIX):
+        raise UserError(
+            "regard downloads no models",
+            topic="import",
+            where=source,
+            hint="Download its folder, with config.json and model.safetensors, by "
+            f"`hf download {source.removeprefix(HUB_PREFIX)} --local-dir FOLDER`, then import it.",
+        )
     if not path.exists():
         raise UserError(
             "there is no such folder or file",

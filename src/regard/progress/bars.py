@@ -40,8 +40,10 @@ def recording_console() -> Console:
 
 def progress_bars(*columns: ProgressColumn, console: Console) -> Progress:
     """Bars below the lines that are printed to the console meanwhile; they vanish at the end."""
-    bars = NotebookBars if console.record else Progress
-    return bars(*columns, console=console, transient=True)
+    if console.record:
+        return NotebookBars(*columns, console=console, transient=True)
+    # Elsewhere than in a terminal only lines are printed; bars would leave an empty one.
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 class NotebookBars(Progress):

@@ -14,6 +14,7 @@ from regard.models.model import Model
 from regard.runs.models.base_model import base_entry
 from regard.runs.models.init_from import InitialModel, inherit_settings, load_body
 from regard.runs.observer import Observer
+from regard.runs.preflight.checks import check_before_data, preflight, small_splits
 from regard.runs.preparation.data_remarks import data_remarks
 from regard.runs.preparation.prepare import prepare
 from regard.runs.preparation.prepared import PreparedData
@@ -37,6 +38,8 @@ class Experiment:
     loader: BatchLoader
     machine: Machine
     initial_model: InitialModel | None
+    remarks: tuple[str, ...] = ()
+    "How the settings fit the data and the machine, as said before training."
 
     def config(self) -> dict[str, Any]:
         """What it takes to build the model again, for config.json."""
@@ -81,10 +84,14 @@ def build_experiment(
 ) -> Experiment:
     """Prepare the data and build the model: everything before the first step."""
     recipe = inherit_settings(recipe, initial_model)
+    check_before_data(recipe)
     tokenizer = initial_model.tokenizer if initial_model else None
     prepared = prepare(recipe, tokenizer=tokenizer, observer=observer)
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
     machine = choose_machine(recipe.train.device, threads=recipe.train.threads)
+    loader = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding_id)
+    vocabulary = initial_model.vocabulary if initial_model else prepared.tokenizer.size
+    remarks = preflight(recipe, prepared, loader, vocabulary=vocabulary)
     seed = recipe.train.seed
     if initial_model is None:
         body = build_model(recipe.model, vocabulary=prepared.tokenizer.size, seed=seed)
@@ -92,14 +99,20 @@ def build_experiment(
         body = load_body(initial_model)
     model = prepared.attach_head(body, seed=seed)
     recipe.adapt.apply(model, seed=seed)
-    loader = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding_id)
-    loader.plan(0)  # raises now, not after the audit, if the text does not fill a batch
     # Last: an error is one sentence, with nothing before it.
     import_remarks = initial_model.remarks if initial_model else ()
     data = data_remarks(prepared.statistics, prepared.data_flaws)
-    for text in (*import_remarks, *data, *prepared.remarks()):
+    for text in (*import_remarks, *data, *remarks, *small_splits(prepared), *prepared.remarks()):
         observer.on_event(RemarkEvent(text=text))
-    return Experiment(recipe, prepared, model.to(machine.device), loader, machine, initial_model)
+    return Experiment(
+        recipe,
+        prepared,
+        model.to(machine.device),
+        loader,
+        machine,
+        initial_model,
+        tuple(remarks),
+    )
 
 
 def training_plan(experiment: Experiment) -> Plan:

@@ -31,6 +31,7 @@ def finish(experiment: Experiment, run: Run, fit_result: FitResult, observer: Ob
     recipe, prepared, model = experiment.recipe, experiment.prepared, experiment.model
     state, device = fit_result.state, experiment.machine.device
     remarks = list(experiment.initial_model.remarks) if experiment.initial_model else []
+    remarks += experiment.remarks
     if recipe.train.patience and 0 < state.best_step < state.step:
         best = run.checkpoints / f"step-{state.best_step:06d}"
         load_weights(model, check_intact(best) / WEIGHTS_FILE)

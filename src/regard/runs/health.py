@@ -47,15 +47,17 @@ def model_health(
     tokenizer: Tokenizer,
     *,
     tables: Mapping[Split, Losses],
+    ahead: str,
 ) -> HealthRecord:
-    """Health of the samples, and the loss on train against dev."""
+    """Health of the samples, and the loss on train against dev; `ahead` is a trivial baseline that
+    is ahead of the model."""
     train, dev = (
         LossLevel.of_documents(table.nll, table.tokens, groups=table.groups)
         for table in (tables["train"], tables["dev"])
     )
     return HealthRecord(
         samples=_samples(model, recipe, cache, tokenizer),
-        train_dev_gap=TrainDevGapRecord.of_gap(LossGap(train, dev)),
+        train_dev_gap=TrainDevGapRecord.of_gap(LossGap(train, dev, ahead=ahead)),
     )
 
 

@@ -41,6 +41,11 @@ def read_items(folder: str | Path, split: str) -> list[dict[str, Any]]:
     try:
         rows = [parse_json(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
     except FileNotFoundError:
+        if not (Path(folder) / "recipe.toml").is_file():
+            what = "is not a run" if Path(folder).exists() else "does not exist"
+            raise UserError(
+                f"{folder} {what}", topic="run", hint="`regard train` makes run folders."
+            ) from None
         raise UserError(
             f"{file} is missing, so this run cannot be compared item by item",
             topic="run",

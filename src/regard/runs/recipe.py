@@ -66,7 +66,7 @@ class Samples(Settings):
 
     prompts: tuple[str, ...] = ("", "")
     "Prompts, one per sample; an empty one starts a new document."
-    max_new_tokens: int = Field(default=60, ge=1)
+    max_new_tokens: int = Field(default=60, ge=1, le=100_000)
     "Maximum tokens generated per sample."
     temperature: float = Field(default=0.8, ge=0.0)
     "Sampling temperature; 0 is greedy."

@@ -14,12 +14,14 @@ from pathlib import Path
 from torch.optim import Optimizer
 
 from regard.core.errors import DivergenceError, UserError
+from regard.core.files import sync_file
+from regard.core.process.address_limit import address_limit
 from regard.core.seal import break_seal
 from regard.data.tokenizers.tokenizer import check_same_tokenizer
 from regard.runs.audit_cache.audit_reuse import audit_or_reuse
 from regard.runs.experiment import Experiment, build_experiment, training_plan
 from regard.runs.finish import finish, now
-from regard.runs.lock import lock_run
+from regard.runs.locking.lock import lock_run
 from regard.runs.models.init_from import find_initial_model, inherit_settings
 from regard.runs.observer import SILENT, Observer
 from regard.runs.recipe import Recipe
@@ -46,6 +48,12 @@ from regard.training.forecast import StepForecast
 from regard.training.interrupt import TrainingInterrupt, stop_on_signals
 from regard.training.loop import EvalResult, Hooks, fit
 from regard.training.optimizer import build_optimizer
+
+LIMITED = (
+    "this process may address {gigabytes:,.1f} GB (ulimit -v): where memory runs short, matrix "
+    "products are silently computed in another order, and last bits may differ"
+)
+"Measured with MKL: with room for the result but not for its own buffers it takes another path."
 
 
 def run_experiment(
@@ -92,6 +100,8 @@ def _run_locked(
         if state.step == 0:
             on_event(AuditEvent(audit=audit.without_leaks()))
         on_event(_start_event(experiment, state))
+        if (limit := address_limit()) is not None:
+            on_event(RemarkEvent(step=state.step, text=LIMITED.format(gigabytes=limit / 2**30)))
         with stop_on_signals() as stop_requested:
             hooks = _hooks(experiment, run, optimizer, on_event, stop_requested)
             fit_result = fit(
@@ -209,6 +219,7 @@ def _hooks(
         return experiment.prepared.evaluate_dev(experiment.model, device=experiment.machine.device)
 
     def save(state: TrainingState) -> None:
+        sync_file(run.events_file)  # resuming from this checkpoint repeats none of them
         save_checkpoint(
             run.checkpoints,
             experiment.model,

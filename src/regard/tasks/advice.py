@@ -23,6 +23,7 @@ RECOMMENDED: dict[str, tuple[str, str]] = {
     "pairs": ("encoder", BIDIRECTIONAL),
     "regression": ("encoder", BIDIRECTIONAL),
     "extractive": ("encoder", "whether a word is the answer depends on the context on both sides"),
+    "tagging": ("encoder", "a word's tag depends on the words on both sides"),
     "retrieval": ("encoder", f"{BIDIRECTIONAL}, pooled into one embedding"),
     "similarity": ("encoder", f"{BIDIRECTIONAL}, pooled into one embedding"),
     "digits": ("encoder", "patches of an image have no reading order"),

@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from regard.batch import Batch, Example, Ints, collate
+from regard.core.errors import UserError
 from regard.data.batching import BatchPlan, bucketed_batches, fixed_size_batches, padding_fraction
 from regard.data.chunks import DocumentChunks, PackedBlocks
 from regard.objectives import Objective, Vocabulary
@@ -23,6 +24,8 @@ from regard.training.settings import Train
 
 POOL_BATCHES = 50
 "Batches whose rows are sorted by length together; a larger pool pads less and shuffles less."
+MAX_PLANNED_EPOCHS = 10_000
+"Of bucketed batches, which are planned to be counted."
 
 
 @dataclass(frozen=True)
@@ -95,11 +98,25 @@ class BatchLoader:
     @property
     def steps(self) -> int:
         """Optimizer steps of the whole training."""
-        epochs, max_steps = self.settings.epochs, self.settings.max_steps
-        if epochs is None and max_steps is not None:
+        epochs, max_steps = self.settings.epochs or 1, self.settings.max_steps
+        if self.settings.epochs is None and max_steps is not None:
             return max_steps
-        total = sum(len(self.plan(epoch)) for epoch in range(epochs or 1))
-        return total if max_steps is None else min(total, max_steps)
+        if self.settings.batches != "bucketed":  # every epoch has as many batches
+            total = epochs * len(self.plan(0))
+            return total if max_steps is None else min(total, max_steps)
+        total = 0
+        for epoch in range(epochs):
+            total += len(self.plan(epoch))
+            if max_steps is not None and total >= max_steps:
+                return max_steps
+            if epoch == MAX_PLANNED_EPOCHS:
+                raise UserError(
+                    f"train.epochs = {epochs:,} of bucketed batches, which differ in number, are "
+                    "too many to count",
+                    topic="recipe",
+                    hint="Set train.max_steps instead.",
+                )
+        return total
 
     def batches_after(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
         """Batches after the cursor, each with the cursor after it; endless."""
@@ -118,6 +135,23 @@ class BatchLoader:
             for row in rows
         ]
         return collate(examples, pad_id=self.pad, rows=tuple(int(row) for row in rows))
+
+    def remarks(self) -> list[str]:
+        """Where the batches are not what the settings ask for."""
+        budget, lengths = self.settings.batch_tokens, self.examples.lengths
+        longest, positions = int(lengths.max()), len(lengths) * int(lengths.max())
+        if budget < longest:
+            return [
+                f"train: train.batch_tokens = {budget:,} is less than one row, so each update "
+                f"takes one row of up to {longest:,} positions"
+            ]
+        if positions < budget:
+            return [
+                f"train: train.batch_tokens = {budget:,}, but the training split has only "
+                f"{len(lengths):,} row{'s' * (len(lengths) != 1)} of up to {longest:,} positions, "
+                "so each update takes all of them"
+            ]
+        return []
 
     def order_fingerprint(self) -> str:
         """Equal for two trainings exactly if they see the same rows in the same order."""

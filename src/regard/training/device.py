@@ -44,7 +44,7 @@ class Machine:
 def choose_machine(device: str, *, threads: int) -> Machine:
     """Choose the device and set this process's thread count; malloc is tuned to keep freed memory
     for the next step."""
-    chosen = _best_device() if device == "auto" else device
+    chosen = best_device() if device == "auto" else device
     try:
         if torch.device(chosen).type not in DEVICES:
             raise RuntimeError(f"only {', '.join(DEVICES)} can train")
@@ -71,7 +71,7 @@ def choose_machine(device: str, *, threads: int) -> Machine:
     )
 
 
-def _best_device() -> str:
+def best_device() -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"

@@ -32,6 +32,13 @@ def test_only_the_wide_layer_is_named() -> None:
     }
 
 
+def test_what_opens_a_wider_window_is_named() -> None:
+    build, mask = WIDE["behind a zero gate"]
+    report = audit(build(), mask=mask)
+    assert {leak.opens_with for leak in report.leaks} == {("extra.gate",)}
+    assert "opens when extra.gate trains" in report.sentence()
+
+
 class OneForward(nn.Module):
     """Two windows applied in one forward: no submodule is a layer."""
 

@@ -6,17 +6,9 @@ from pathlib import Path
 import pytest
 
 from regard.attention.masks.drawing import LEGEND
-from regard.cli import app, console
+from regard.cli import app
 
 TOKENS = "Jill Birt [MASK] outdoor activities He was [MASK] hiking"
-
-
-@pytest.fixture(autouse=True)
-def new_console():
-    """As in a new process: the console is cached per process."""
-    console.console.cache_clear()
-    yield
-    console.console.cache_clear()
 
 
 def regard(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:

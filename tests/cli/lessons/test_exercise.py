@@ -8,17 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli import app, console
+from regard.cli import app
 from regard.lessons.exercise import build_sheet, exercise_names
 
 
 @pytest.fixture(autouse=True)
-def new_console(tmp_path, monkeypatch):
-    """As in a new process: the console is cached per process."""
+def working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    console.console.cache_clear()
-    yield
-    console.console.cache_clear()
 
 
 def regard(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:

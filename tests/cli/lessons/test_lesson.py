@@ -8,21 +8,15 @@ import pytest
 from tests.wording import says
 
 from regard import lessons
-from regard.cli import app, console
+from regard.cli import app
 from regard.lessons import LESSONS
 from regard.lessons.lesson import below
 from regard.lessons.topics.by_hand import one_key
 
 
 @pytest.fixture(autouse=True)
-def new_console(tmp_path, monkeypatch):
-    """As in a new process: the console is cached per process."""
+def working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    console.console.cache_clear()
-    console.side_console.cache_clear()
-    yield
-    console.console.cache_clear()
-    console.side_console.cache_clear()
 
 
 def regard(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:

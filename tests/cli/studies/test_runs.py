@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from regard.runs.lock import lock_run
 from rich.console import Console
 from tests.runs.archive.test_index import write_run
 from tests.wording import says
 
-from regard.cli import app, console
+from regard.cli import app
 from regard.cli.studies import runs as runs_command
 from regard.cli.studies import runs_deletion, runs_table
 from regard.runs.archive import deletion
@@ -44,8 +45,6 @@ def regard(
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str, answer: str = "") -> CommandResult:
-        for one in (console.console, console.side_console):
-            one.cache_clear()
         monkeypatch.setattr(sys, "argv", ["regard", "runs", *words])
         monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
         capsys.readouterr()
@@ -320,3 +319,11 @@ def test_undeletable_files_are_reported(regard, three_runs, monkeypatch):
     assert result.code == 2
     assert says(result.err, "cannot be removed", "runs/.regard-deleted-")
     assert regard().listed == ["study/additive", "study/dot"]
+
+
+def test_run_that_is_being_trained_is_not_deleted(regard, three_runs):
+    with lock_run(Path("runs/stopped")):
+        result = regard("--delete", "stopped", "--yes")
+    assert result.code == 2
+    assert "another process is training into" in result.err
+    assert "stopped" in remaining_runs()

@@ -150,13 +150,28 @@ def test_csv_with_line_ends_of_old_macintoshs(tmp_path: Path) -> None:
     assert "save the file with line ends LF or CRLF" in message
 
 
+@pytest.mark.parametrize("indent", [None, 1, 4])
+def test_json_document_with_a_list_of_objects(tmp_path: Path, indent: int | None) -> None:
+    content = json.dumps([{"text": "a"}, {"text": {"of": "b"}}, 3, {"text": "c"}], indent=indent)
+    path = write_file(tmp_path, "a.json", content)
+    assert "item 2: 'text' holds" in read_error(path)
+    assert read(path, skip_bad_rows=True) == ["a", "c"]
+    assert "not valid JSON" in read_error(write_file(tmp_path, "b.json", content[:-3]))
+
+
 def test_json_document_of_several_lines(tmp_path: Path) -> None:
-    for number, indent in enumerate((1, 4)):
-        content = json.dumps([{"text": "a"}, {"text": "b"}], indent=indent)
-        message = read_error(write_file(tmp_path, f"{number}.json", content))
+    for number, document in enumerate(([{"text": "a"}], {"text": "a"})):
+        content = json.dumps(document, indent=1)
+        message = read_error(write_file(tmp_path, f"{number}.jsonl", content))
         assert "line 1: not valid JSON (a document of several lines)" in message
         assert "one whole object per line" in message
         assert "skip_bad_rows" not in message
+
+
+def test_a_key_inside_an_object(tmp_path: Path) -> None:
+    rows = [{"a": {"b": {"c": "deep"}}}, {"a.b.c": "flat"}, {"a": {"b": 3}}]
+    path = write_file(tmp_path, "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert read(path, column="a.b.c", skip_bad_rows=True) == ["deep", "flat"]
 
 
 def test_tsv_quotes_are_ordinary_characters(tmp_path: Path) -> None:

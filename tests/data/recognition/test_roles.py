@@ -75,6 +75,15 @@ def test_a_score_of_two_texts_is_their_similarity_with_its_range() -> None:
     assert reading.settings == {"min_score": 0.0, "max_score": 5.0}
 
 
+def test_lists_of_words_and_of_as_many_tags() -> None:
+    rows = [
+        {"id": n, "w": row["Bewertung"].split(), "t": [n % 3 for _ in row["Bewertung"].split()]}
+        for n, row in enumerate(tables.reviews())
+    ]
+    reading = best(rows)
+    assert (reading.task, reading.inputs, reading.target) == ("tagging", ("w",), "t")
+
+
 def test_one_column_is_text_to_continue() -> None:
     rows = [{"comment": row["Bewertung"]} for row in tables.reviews()]
     [reading] = find_readings(columns(rows))

@@ -16,7 +16,7 @@ LATIN = [f"arma virumque cano troiae qui primus ab oris {i % 5}" for i in range(
 def test_tokenizer_of_another_language_should_be_retrained() -> None:
     advice = advise(
         Bpe(vocabulary=300).train(iter(LATIN)),
-        train_texts=lambda: iter(ENGLISH),
+        train_texts=iter(ENGLISH),
         held_out=ENGLISH[:20],
     )
     assert advice.retrain
@@ -31,7 +31,7 @@ def test_tokenizer_of_another_language_should_be_retrained() -> None:
 
 def test_tokenizer_of_the_same_text_is_kept() -> None:
     existing = Bpe(vocabulary=300).train(iter(ENGLISH))
-    advice = advise(existing, train_texts=lambda: iter(ENGLISH), held_out=ENGLISH[:20])
+    advice = advise(existing, train_texts=iter(ENGLISH), held_out=ENGLISH[:20])
     assert not advice.retrain
     assert advice.saving == 0
     assert advice.sentence.startswith("Keep bpe")
@@ -39,7 +39,7 @@ def test_tokenizer_of_the_same_text_is_kept() -> None:
 
 def test_unknown_words_alone_justify_retraining() -> None:
     existing = Word().train(iter(LATIN))
-    advice = advise(existing, train_texts=lambda: iter(ENGLISH), held_out=ENGLISH[:20])
+    advice = advise(existing, train_texts=iter(ENGLISH), held_out=ENGLISH[:20])
     assert advice.saving == 0  # both have one token per word
     assert advice.existing.unknown_rate > 0.8
     assert advice.fresh.unknown_rate < 0.05
@@ -48,7 +48,7 @@ def test_unknown_words_alone_justify_retraining() -> None:
 
 def test_unfillable_vocabulary_is_compared_at_the_size_the_text_fills() -> None:
     existing = Bpe(vocabulary=300).train(iter(LATIN))
-    advice = advise(existing, train_texts=lambda: iter(["ab ab"]), held_out=["ab"])
+    advice = advise(existing, train_texts=iter(["ab ab"]), held_out=["ab"])
     assert advice.fresh.size < 300
     assert advice.saving_interval is None  # one document
 
@@ -85,4 +85,4 @@ def test_interval_coverage_is_about_95_percent() -> None:
 def test_blank_held_out_text_is_refused() -> None:
     existing = Bpe(vocabulary=300).train(iter(ENGLISH))
     with pytest.raises(UserError, match="no words to compare"):
-        advise(existing, train_texts=lambda: iter(ENGLISH), held_out=[" "])
+        advise(existing, train_texts=iter(ENGLISH), held_out=[" "])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks.calibration.rare_classes import coverage
+from benchmarks.calibration.rare_classes import coverage, verdict_error
 
 from regard.evaluation.metrics.classification import MIN_ITEMS, ClassificationMetric
 from regard.evaluation.metrics.scoring import score
@@ -88,3 +88,18 @@ def test_groups_of_items_are_weighted_whole():
     assert "smoothed" in grouped.signature
     assert grouped.value == alone.value
     assert grouped.low < grouped.value < grouped.high
+
+
+def test_differences_over_few_items_of_a_label_are_doubted():
+    few = METRIC.statistics(rows_of(("ham", "ham", 90), ("spam", "ham", 3)))
+    enough = METRIC.statistics(rows_of(("ham", "ham", 90), ("spam", "ham", MIN_ITEMS)))
+    for name in ("macro_f1", "mcc"):
+        assert "3 of 93 texts have the label spam" in METRIC.doubt(name, few)
+        assert METRIC.doubt(name, enough) == ""
+    assert METRIC.doubt("accuracy", few) == ""
+
+
+def test_two_methods_that_err_on_different_labels_are_why():
+    # Of 1,000 simulated studies 15 % and 6 % (docs/studies/calibration.md).
+    assert verdict_error(100, 1, 300) > 0.09
+    assert verdict_error(1000, 1, 300) < 0.1

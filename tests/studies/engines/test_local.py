@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.runs.lock import lock_run
+from regard.runs.locking.lock import lock_run
 from regard.runs.recipe import Recipe
 from regard.studies.engines.job import Job, JobResult
 from regard.studies.engines.local import LocalEngine

@@ -13,7 +13,7 @@ import pytest
 from tests.journeys.workspace import TINY, generated_text, weights, with_settings
 
 from regard import api
-from regard.runs.lock import is_locked
+from regard.runs.locking.lock import is_locked
 from regard.runs.recipe import Recipe
 from regard.studies.engines.job import Job
 from regard.studies.engines.local import LocalEngine

@@ -31,7 +31,7 @@ def trainings(monkeypatch, tmp_path):
     """Trainings, and nothing else of a study that takes time."""
     fake = DrawnTrainings()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(compare_module._Pool, "train", lambda _, jobs: fake.train(jobs))
+    monkeypatch.setattr(compare_module, "LocalEngine", lambda **_: fake)
     monkeypatch.setattr(compare_module, "plan", planned_without_budgets)
     return fake
 
@@ -144,6 +144,22 @@ class TestStopping:
         assert (outcome.plan.taken, outcome.plan.stopped) == (1, "nothing can be compared")
         assert deciding(outcome, "wild").sentence == "not compared"
         assert outcome.diverged
+
+    def test_tuned_values_are_chosen_once_with_the_first_seed(self, trainings, write):
+        trainings.better_by["better"] = 30.0
+        outcome = compare(write(PLAN, tune={"train.lr": [0.001, 0.002]}))
+        assert (deciding(outcome).better, outcome.plan.taken) == ("better", 1)
+        assert trainings.seeds("better") == [0, 0, 1, 2]
+        assert len(outcome.variant("better").trials) == 2
+        assert any("with seed 0" in one for one in outcome.remarks)
+
+    def test_too_few_items_stop_at_once(self, trainings, write, monkeypatch):
+        monkeypatch.setattr("tests.studies.drawn_trainings.DOCUMENTS", 12)
+        trainings.better_by["better"] = 30.0
+        outcome = compare(write(PLAN))
+        assert outcome.plan.taken == 1
+        assert says(outcome.plan.stopped, "on so few items")
+        assert deciding(outcome).sentence == "not distinguishable at this size"
 
 
 class TestMissingRuns:

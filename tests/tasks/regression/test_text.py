@@ -52,7 +52,13 @@ def trained(tmp_path_factory):
             "tokenizer": {"kind": "word", "minimum_count": 1},
             "model": {"family": "encoder", "layers": 1, "heads": 2, "width": 32, "context": 16},
             "task": {"kind": "regression", "text": "Bemerkung", "score": "Punkte"},
-            "train": {"epochs": 6, "batch_tokens": 400, "lr": 5e-3, "evaluate_every": 0},
+            "train": {
+                "epochs": 6,
+                "batch_tokens": 400,
+                "lr": 5e-3,
+                "evaluate_every": 0,
+                "threads": 1,
+            },
         }
     )
     return regard.train(recipe, out=home / "run")

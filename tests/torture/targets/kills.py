@@ -26,7 +26,7 @@ from regard.core.files import find_damage
 TRAIN = ("train", "tiny.toml", "--resume")
 OTHERS = {
     "export": ("export", RUN, "--out", "exported"),
-    "deletion": ("runs", "--where", "run=tiny", "--delete", "--yes"),
+    "deletion": ("runs", "tiny", "--delete", "--yes"),
 }
 
 

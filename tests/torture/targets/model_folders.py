@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.interop.transformers_models import save_checkpoint
 from tests.torture.commands import flip_bits, one_thread, without_charts, workspace_at
 from tests.torture.harness import Target
 from tests.torture.hostile_values import mutate
@@ -27,6 +26,7 @@ class Folders(NamedTuple):
 
 def make(home: Path) -> Folders:
     import transformers
+    from tests.interop.transformers_models import save_checkpoint
 
     workspace = workspace_at(home / "work")
     workspace.recipe()

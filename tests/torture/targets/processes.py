@@ -15,7 +15,7 @@ COMMANDS = (
     ("runs",),
     ("report", RUN),
     ("evaluate", RUN),
-    ("runs", "--where", "run=tiny", "--delete", "--yes"),
+    ("runs", "tiny", "--delete", "--yes"),
 )
 
 

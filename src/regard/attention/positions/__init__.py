@@ -51,6 +51,10 @@ class PositionKind(Settings):
         """Number of parameters of `build_embedding`."""
         return 0
 
+    def embedding_buffer(self, *, width: int, context: int) -> int:
+        """Values of float32 that it takes to compute what of it is not trained."""
+        return 0
+
     @property
     def relative_formula(self) -> str:
         """`relative_parameters` as a formula: h heads, T context."""

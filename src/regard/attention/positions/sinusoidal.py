@@ -31,6 +31,9 @@ class Sinusoidal(AbsolutePositionKind):
             )
         return SinusoidalEmbedding(width, context=context)
 
+    def embedding_buffer(self, *, width: int, context: int) -> int:
+        return 5 * context * width  # its angles, sines and cosines are computed in float64
+
     def default_width(self, model_width: int) -> int:
         """A quarter, in whole pairs of a sine and a cosine."""
         return max(2, model_width // 8 * 2)

@@ -53,6 +53,7 @@ RESERVED = {name: sum(around) for name, around in PADDED.items()} | {
 STRUCTURAL = "structural mode"
 STRUCTURAL_TRAINING = "structural mode, training"
 WITHOUT_ZEROS = "structural mode, fixed zeros replaced"
+WITHOUT_ZEROS_TRAINING = "structural mode, fixed zeros replaced, training"
 
 
 def forward_modes(subject: Subject, notes: Notes, *, seed: int = 0) -> dict[str, ForwardMode]:
@@ -134,7 +135,7 @@ def modes_without_zeros(evaluation: ForwardMode, inputs: Tensor) -> list[Forward
             evaluation.audited.structural(draw).values | values_for_zeros(zeros, draw).values
         )
         modes.append(replace(evaluation, name=WITHOUT_ZEROS, replacement=both))
-    return modes + [replace(mode, training=True) for mode in modes[:1]]
+    return modes + [replace(mode, name=WITHOUT_ZEROS_TRAINING, training=True) for mode in modes[:1]]
 
 
 def constant_zeros(mode: ForwardMode, inputs: Tensor) -> dict[str, Tensor]:

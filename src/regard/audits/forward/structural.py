@@ -3,7 +3,8 @@
 A zero conceals what is behind it: a gate, a column of an output projection, relu(−1). Structural
 values replace every trained parameter by random ones in the range of its own initialisation:
 matrices by normal noise of their RMS (of the model's typical one, where zero), vectors and
-constants by magnitudes of 1 and more, as the weights of norms have, with the signs of one `Draw`.
+constants by magnitudes about 1, as the weights of norms have, with the signs of one `Draw`. Where
+all signs are equal, larger ones keep their size: sigmoid(−200) opens at 200, exp(−200) at 1.
 Left alone are mask values (not finite, or 1,000 and more) and what a parameter's own gradient hook
 holds still.
 
@@ -173,8 +174,12 @@ class _Signs:
         self.generator = torch.Generator().manual_seed(seed.value)
         self.lone_numbers = 0
 
+    @property
+    def are_equal(self) -> bool:
+        return self.draw in (Draw.POSITIVE, Draw.NEGATIVE)
+
     def like(self, values: Tensor) -> Tensor:
-        if self.draw in (Draw.POSITIVE, Draw.NEGATIVE):
+        if self.are_equal:
             return torch.ones(values.shape) * (1 if self.draw is Draw.POSITIVE else -1)
         drawn = 2 * torch.randint(2, values.shape, generator=self.generator) - 1
         if values.numel() == 1:
@@ -195,13 +200,14 @@ def _draw_like(own: Tensor, signs: _Signs, default: float) -> Tensor:
     if own.dim() > 1 and own.numel() > 1 and not _is_constant(own):
         noise = torch.randn(own.shape, generator=signs.generator)
         return (noise * _rms_of_nonzero(own)).to(own)
-    return (_signed_magnitudes(own, signs) * own.abs().clamp(min=1.0)).to(own)
+    scale = own.abs().clamp(min=1.0) if signs.are_equal else torch.ones_like(own)
+    return (_signed_magnitudes(own, signs) * scale).to(own)
 
 
 def _signed_magnitudes(like: Tensor, signs: _Signs) -> Tensor:
     """Between 0.5 and 1.5; a lone number between 1 and 3."""
     drawn = torch.rand(like.shape, generator=signs.generator)
     sizes = 1 + 2 * drawn if like.numel() == 1 else 0.5 + drawn
-    if not like.is_floating_point() and signs.draw in (Draw.POSITIVE, Draw.NEGATIVE):
+    if not like.is_floating_point() and signs.are_equal:
         sizes = sizes * AFTER_WARMUP
     return (sizes * signs.like(like)).to(like)

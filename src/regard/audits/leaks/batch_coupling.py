@@ -1,8 +1,9 @@
 """Batch coupling: outputs of a row that depend on the other rows of its batch, or on their number.
 
 Scores of such a model are scores of a batch, and predictions cannot be repeated. Other rows are
-replaced by random ones and by rows of one token alone, and a gradient is taken to them; also with
-structural values, where the model's own weights may conceal the coupling.
+replaced by random ones, by rows of one token alone and by copies that end otherwise, a gradient is
+taken to them, and rows are permuted; also with structural values, where the model's own
+weights may conceal the coupling.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ from regard.audits.notes import Notes
 
 LENGTH = 12
 ROWS = 5
+MANY_ROWS = 16
+"In evaluation mode: what depends on the others may depend on how many there are."
 COUPLED = "a row's outputs depend on the other rows of its batch"
 ALONE = "a row alone gives other outputs than the same row in a batch"
+MOVED = "a row's outputs depend on its index in the batch"
 
 Outputs: TypeAlias = Callable[[ForwardMode], Tensor]
 "A mode's outputs for the rows as they are."
@@ -44,8 +48,7 @@ def is_coupled(mode: ForwardMode, rows: Tensor) -> bool:
     """A quick look, without telling influence from rounding: isolated rows are only slower."""
     before = mode.outputs(rows)
     for kept in (0, -1):
-        beside = mode.subject.draw_other(rows, torch.Generator().manual_seed(1))
-        beside[kept] = rows[kept]
+        beside = _beside(mode, rows, kept, torch.Generator().manual_seed(1))
         if not torch.equal(before[kept], mode.outputs(beside)[kept]):
             return True
     if mode.name in (WEIGHTS, CACHE) or not (mode.subject.embedding or mode.subject.width):
@@ -60,9 +63,14 @@ def find_batch_coupling(
     subject = modes[EVALUATION].subject
     length = LENGTH if subject.sample is None else subject.sample.shape[1]
     generator = torch.Generator().manual_seed(seed)
-    rows = subject.draw(ROWS, min(length, subject.max_length or length), generator)
+    many = subject.draw(MANY_ROWS, min(length, subject.max_length or length), generator)
+    rows = many[:ROWS]
     usual = [modes[name] for name in (EVALUATION, TRAINING, WEIGHTS, CACHE) if name in modes]
-    found = [finding for mode in usual if (finding := _coupling(mode, rows, notes))]
+    found = [
+        finding
+        for mode in usual
+        if (finding := _coupling(mode, many if mode.name == EVALUATION else rows, notes))
+    ]
     if found:
         return found
     for mode in structural_modes(modes[EVALUATION], brief=True):
@@ -77,8 +85,11 @@ def _coupling(mode: ForwardMode, rows: Tensor, notes: Notes) -> Finding | None:
 
     try:
         before = cache(outputs)
-        # With structural values nothing is as random as it was without.
-        exact = mode.replacement is not None or torch.equal(before(mode), outputs(mode))
+        # With structural values nothing is as random as it was without, but it may overflow.
+        hidden = mode.replacement is not None
+        if hidden and not bool(torch.isfinite(before(mode)).all()):
+            raise ForwardError("the outputs are not finite")
+        exact = hidden or torch.equal(before(mode), outputs(mode))
         if not exact and (problem := why_incomparable(mode, rows[:1])):
             raise ForwardError(problem)
         for text, measure, floor in _measures(mode, rows):
@@ -102,21 +113,35 @@ def _measures(mode: ForwardMode, rows: Tensor) -> Iterator[tuple[str, Measure, f
     """What shows a coupling, and below what it is rounding."""
     generator = torch.Generator().manual_seed(1)
     for kept in (0, len(rows) - 1):  # rows may see only those before them
-        beside = mode.subject.draw_other(rows, generator)
-        beside[1] = repeated_row(mode.subject, rows.shape[1], 1, generator)[0]
-        beside[kept] = rows[kept]
+        beside = _beside(mode, rows, kept, generator)
         yield COUPLED, partial(_change, beside=beside, kept=kept), VALUE_FLOOR
     if (mode.subject.embedding or mode.subject.width) and mode.name not in (WEIGHTS, CACHE):
         floor = FLOAT64_FLOOR if mode.dtype == torch.float64 else 0.0
         yield COUPLED, partial(_gradient, rows=rows), floor
     # Another number of rows rounds differently, and random draws are others.
-    if mode.name == EVALUATION:
+    if not mode.training and mode.name not in (WEIGHTS, CACHE):
         yield ALONE, partial(_change, beside=rows[:1], kept=0), VALUE_FLOOR
+        yield MOVED, partial(_change_of_index, rows=rows), VALUE_FLOOR
+
+
+def _beside(mode: ForwardMode, rows: Tensor, kept: int, generator: torch.Generator) -> Tensor:
+    """The rows, all others than `kept` replaced: by one token repeated, by a copy of `kept` with
+    another end, and by random ones."""
+    beside = mode.subject.draw_other(rows, generator)
+    if len(rows) > 3:
+        beside[1] = repeated_row(mode.subject, rows.shape[1], 1, generator)[0]
+        beside[2, :-1] = rows[kept, :-1]
+    beside[kept] = rows[kept]
+    return beside
 
 
 def _change(mode: ForwardMode, outputs: Outputs, *, beside: Tensor, kept: int) -> Tensor:
     before, after = outputs(mode), mode.outputs(beside)
     return relative_change(before[kept : kept + 1], after[kept : kept + 1])
+
+
+def _change_of_index(mode: ForwardMode, outputs: Outputs, *, rows: Tensor) -> Tensor:
+    return relative_change(outputs(mode).roll(1, dims=0), mode.outputs(rows.roll(1, dims=0)))
 
 
 def _gradient(mode: ForwardMode, outputs: Outputs, *, rows: Tensor) -> Tensor:

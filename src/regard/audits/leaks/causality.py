@@ -75,7 +75,7 @@ def find_leaks(
     """
     subject = modes[EVALUATION].subject
     shortest = shortest_testable_length(subject, permission, lengths)
-    wide = find_wide_layers(LeakSearch(subject, permission, notes, seed, 0.0), modes[EVALUATION])
+    wide = find_wide_layers(LeakSearch(subject, permission, notes, seed, 0.0), modes)
     if wide:
         return wide
     if shortest is None:
@@ -227,6 +227,7 @@ def _depends_on_input(search: LeakSearch, mode: ForwardMode, length: int) -> boo
     base = search.base(length)
     other = search.subject.draw_other(base, search.generator(length))
     try:
+        mode = search.isolated(mode, length)
         return bool((mode.outputs(base) != mode.outputs(other)).any())
     except ForwardError:
         return False

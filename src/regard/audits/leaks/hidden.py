@@ -7,16 +7,28 @@ the fewest tensors are looked for whose new values open the leak.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
 
 from regard.audits.findings import Leak
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
-from regard.audits.forward.modes import WITHOUT_ZEROS, modes_without_zeros, structural_modes
+from regard.audits.forward.modes import (
+    WITHOUT_ZEROS,
+    WITHOUT_ZEROS_TRAINING,
+    modes_without_zeros,
+    structural_modes,
+)
 from regard.audits.forward.opening import tensors_that_open
 from regard.audits.forward.precision import why_incomparable
 from regard.audits.forward.structural import fixed_zeros
+from regard.audits.leaks.perturbation import PairInfluence
 from regard.audits.leaks.probes import Probes, build_probes, probe
 from regard.audits.leaks.search import LeakSearch
+from regard.audits.leaks.truncation import leaks_by_truncation
 from regard.audits.notes import Notes
+
+CUT_DRAWS = 2
+"The first draws, of either sign, are tested by a row cut short too."
 
 
 def find_hidden_leaks(search: LeakSearch, evaluation: ForwardMode, length: int) -> list[Leak]:
@@ -30,9 +42,9 @@ def find_hidden_leaks(search: LeakSearch, evaluation: ForwardMode, length: int) 
         search.subject, rows, search.permission.reachable(length), search.generator(length)
     )
     for modes in (structural_modes, lambda mode: modes_without_zeros(mode, rows[:1])):
-        for mode in modes(evaluation):
+        for number, mode in enumerate(modes(evaluation)):
             try:
-                leaks = _leaks_in(mode, probes, search)
+                leaks = _leaks_in(mode, probes, search, cut=number < CUT_DRAWS)
             except ForwardError as problem:
                 notes.add_unchecked(f"{mode.name}, length {length}: {problem}")
                 continue
@@ -41,7 +53,7 @@ def find_hidden_leaks(search: LeakSearch, evaluation: ForwardMode, length: int) 
     return []
 
 
-def _leaks_in(mode: ForwardMode, probes: Probes, search: LeakSearch) -> list[Leak]:
+def _leaks_in(mode: ForwardMode, probes: Probes, search: LeakSearch, *, cut: bool) -> list[Leak]:
     notes, length = search.notes, probes.changed.shape[1]
     where = f"{mode.name}, length {length}"
     if problem := why_incomparable(mode, probes.before[:1]):
@@ -49,18 +61,35 @@ def _leaks_in(mode: ForwardMode, probes: Probes, search: LeakSearch) -> list[Lea
     mode = search.isolated(mode, length)
     # What only opens here is no doubt about the model as it is.
     aside = Notes()
-    how, pairs = probe(mode, probes, aside)
+    how, pairs = _shown(mode, probes, search, aside, cut=cut)
     for doubt in aside.doubts:
         notes.add_unchecked(doubt)
     notes.add_checked(where)
     if not pairs:
         return []
-    opens_with = tensors_that_open(mode, lambda part: bool(probe(part, probes, Notes())[1]))
-    trained = mode.name != WITHOUT_ZEROS or not set(opens_with) & set(_zeros(mode))
+
+    def opens(part: ForwardMode) -> bool:
+        return bool(_shown(part, probes, search, Notes(), cut=cut)[1])
+
+    opens_with = tensors_that_open(mode, opens)
+    by_zeros = mode.name in (WITHOUT_ZEROS, WITHOUT_ZEROS_TRAINING)
+    by_zeros = by_zeros and bool(set(opens_with) & set(_zeros(mode)))
+    opens_by: Literal["training", "no longer zero"] = "no longer zero" if by_zeros else "training"
     return [
-        Leak(query, key, size, how, where, opens_with, "training" if trained else "no longer zero")
+        Leak(query, key, size, how, where, opens_with, opens_by)
         for (query, key), size in sorted(pairs.items())
     ]
+
+
+def _shown(
+    mode: ForwardMode, probes: Probes, search: LeakSearch, notes: Notes, *, cut: bool
+) -> tuple[str, PairInfluence]:
+    """What a probe shows, or a cut row: the length may be all that is seen."""
+    how, pairs = probe(mode, probes, notes)
+    if pairs or not cut:
+        return how, pairs
+    own, row = replace(search, notes=notes), probes.before[:1]
+    return "truncation", leaks_by_truncation(own, mode, row, cuts=[row.shape[1] - 1])
 
 
 def _zeros(mode: ForwardMode) -> Sequence[str]:

@@ -10,8 +10,9 @@ pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,7 +20,10 @@ from torch import Tensor, nn
 
 from regard.audits.findings import Leak
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
+from regard.audits.forward.modes import EVALUATION, TRAINING, structural_modes
+from regard.audits.forward.opening import tensors_that_open
 from regard.audits.leaks.search import LeakSearch
+from regard.audits.notes import Notes
 
 LENGTHS = (12, 24, 48, 96, 192, 384)
 "The first of these at which several layers see more than one is tested."
@@ -33,8 +37,26 @@ Dependences = dict[str, Tensor]
 "Submodule -> gradient sizes (queries, keys)"
 
 
-def find_wide_layers(search: LeakSearch, mode: ForwardMode) -> list[Leak] | None:
-    """What single layers see beyond the mask; None where the layers cannot be told apart."""
+def find_wide_layers(search: LeakSearch, modes: Mapping[str, ForwardMode]) -> list[Leak] | None:
+    """What single layers see beyond the mask; None where the layers cannot be told apart.
+
+    Looked for in both modes; where neither shows any, with structural values, for a layer may be
+    wider behind a zero.
+    """
+    found = _wide_layers(search, modes[EVALUATION])
+    if found is None or found:
+        return found
+    if TRAINING in modes and (found := _wide_layers(search, modes[TRAINING])):
+        return found
+    aside = replace(search, notes=Notes())
+    for mode in structural_modes(modes[EVALUATION], brief=True):
+        if found := _wide_layers(search, mode):
+            names = tensors_that_open(mode, lambda part: bool(_wide_layers(aside, part)))
+            return [replace(leak, opens_with=names, opens_by="training") for leak in found]
+    return []
+
+
+def _wide_layers(search: LeakSearch, mode: ForwardMode) -> list[Leak] | None:
     length = _testable_length(search)
     if length is None:
         return None

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
+from regard.audits.forward.modes import EVALUATION
 from regard.audits.forward.noise import DrawLog, why_noiseless
-from regard.audits.leaks.batch_coupling import is_coupled
+from regard.audits.leaks.batch_coupling import MANY_ROWS, is_coupled
 from regard.audits.leaks.lengths import MAX_LENGTH, probe_lengths
 from regard.audits.leaks.permission import Permission
 from regard.audits.leaks.rows import varied_rows
@@ -22,6 +23,8 @@ from regard.audits.notes import Notes
 from regard.audits.subject import Subject
 from regard.core.errors import UserError
 
+FEW_ROWS = 3
+"That are asked whether they influence each other, in modes other than evaluation."
 SHORT_LENGTHS = (12, 24, 48, 96, 4, 3, 2)
 "The first of these at which the mask forbids something is tested in every mode."
 MAX_UNKNOWN_LENGTH = 259
@@ -62,13 +65,17 @@ class LeakSearch:
         """The mode, running rows one at a time where rows of a batch influence each other, and
         without noise where they decide how much of it there is."""
         if mode.name not in self.coupled:
-            rows, draws = self.subject.draw(3, length, self.generator(length)), DrawLog()
+            # Rows that are coupled in evaluation mode are so in any other.
+            evaluated = self.coupled.get(EVALUATION, False)
+            count = MANY_ROWS if mode.name == EVALUATION else FEW_ROWS
+            rows, draws = self.subject.draw(count, length, self.generator(length)), DrawLog()
             recorded = replace(mode, draws=draws) if mode.training else mode
-            self.coupled[mode.name] = is_coupled(recorded, rows)
+            self.coupled[mode.name] = is_coupled(recorded, rows) or evaluated
             if draws.varies:
                 self.notes.add_unchecked(why_noiseless(mode.name))
                 self.noiseless.add(mode.name)
-                self.coupled[mode.name] = is_coupled(replace(mode, noiseless=True), rows)
+                quiet = replace(mode, noiseless=True)
+                self.coupled[mode.name] = is_coupled(quiet, rows) or evaluated
         if mode.name in self.noiseless:
             mode = replace(mode, noiseless=True)
         if not self.coupled[mode.name]:

@@ -7,6 +7,7 @@ differently, so every change is re-checked in float64.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -20,11 +21,16 @@ from regard.audits.leaks.search import LeakSearch
 MAX_LENGTH_MANY_CUTS = 12
 
 
-def leaks_by_truncation(search: LeakSearch, mode: ForwardMode, base: Tensor) -> PairInfluence:
-    """(query, first removed position) -> relative change of the output at the query."""
+def leaks_by_truncation(
+    search: LeakSearch, mode: ForwardMode, base: Tensor, *, cuts: Sequence[int] = ()
+) -> PairInfluence:
+    """(query, first removed position) -> relative change of the output at the query.
+
+    `cuts` are the lengths that it is cut to; by default several.
+    """
     length, permission = base.shape[1], search.permission
     unaffected = {
-        cut: permission.unaffected_by_truncation(length, kept=cut) for cut in _cuts(length)
+        cut: permission.unaffected_by_truncation(length, kept=cut) for cut in cuts or _cuts(length)
     }
     unaffected = {cut: positions for cut, positions in unaffected.items() if bool(positions.any())}
     if unaffected and mode.training and _is_random(mode, base):
@@ -47,16 +53,16 @@ def leaks_by_truncation(search: LeakSearch, mode: ForwardMode, base: Tensor) -> 
 
     change = torch.stack(list(first.values()))
     influence = recheck_in_float64(change, measure, mode=mode, notes=search.notes)
-    sizes, cuts = influence.sizes, list(first)
+    sizes, lengths = influence.sizes, list(first)
     search.notes.add_checked(
-        f"{mode.name}, length {length}: truncated to {', '.join(map(str, cuts))}"
+        f"{mode.name}, length {length}: truncated to {', '.join(map(str, lengths))}"
     )
     if influence.doubt or influence.only_in:
         # Not a doubt: other shapes round differently, and a clean model can amplify that.
         why = influence.doubt or f"{influence.only_in} alone gives other outputs, float64 the same"
         search.notes.add_unchecked(f"{mode.name}, length {length} truncated: {why}")
         return {}
-    return {(i, cuts[row]): float(sizes[row, i]) for row, i in sizes.nonzero().tolist()}
+    return {(i, lengths[row]): float(sizes[row, i]) for row, i in sizes.nonzero().tolist()}
 
 
 def _change(whole: Tensor, cut: Tensor, positions: Tensor) -> Tensor:

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.completion import complete_catalog
 from regard.cli.console import AsJson, UserFiles, console, print_json
+
+PLURALS = {"corpora": "corpus", "families": "family"}
+MIN_TABLE_WIDTH = 60
+"In a narrower terminal summaries stand below the names."
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -18,7 +23,9 @@ def ls(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="CATALOG", help="attention, mask, position, family, …; default: all."
+            metavar="CATALOG",
+            autocompletion=complete_catalog,
+            help="attention, mask, position, family, …; default: all.",
         ),
     ] = None,
     user_files: UserFiles = None,
@@ -32,6 +39,8 @@ def ls(
 
     api.load_parts(user_files or ())
     catalogs = {catalog.name: catalog for catalog in api.catalogs()}
+    if name is not None and name not in catalogs:
+        name = PLURALS.get(name) or name.removesuffix("s")
     if name is not None and name not in catalogs:
         raise UserError(f"ls: unknown catalog {name!r}{did_you_mean(name, catalogs)}")
     selected = [catalogs[name]] if name else list(catalogs.values())
@@ -63,8 +72,14 @@ def _print_overview(catalogs: list[Catalog]) -> None:
     """One line per part."""
     from rich.text import Text
 
-    from regard.cli.tables import plain_table
+    from regard.cli.tables import plain_table, print_indented
 
+    if console().width < MIN_TABLE_WIDTH:
+        for catalog in catalogs:
+            console().print(Text(catalog.name, style="dim"))
+            for entry in catalog:
+                print_indented(Text("\n").join([_name(entry), Text(f"  {entry.summary}")]))
+        return
     table = plain_table()
     for heading in ("catalog", "name", "summary"):
         table.add_column(heading, no_wrap=heading != "summary")

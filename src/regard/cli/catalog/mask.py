@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.attention.masks.drawing import DEFAULT_LENGTH, MAX_LENGTH
+from regard.cli.completion import complete_mask
 from regard.cli.console import console
 from regard.core.errors import UserError
 
@@ -20,7 +21,9 @@ def mask(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="MASK", help='Mask expression: "causal & sliding-window:4 | prefix:5".'
+            metavar="MASK",
+            autocompletion=complete_mask,
+            help='Mask expression: "causal & sliding-window:4 | prefix:5".',
         ),
     ],
     length: Annotated[

@@ -28,7 +28,10 @@ Column = Annotated[str, typer.Option("--text", metavar="COLUMN", help="Column of
 @app.command()
 def train(
     source: Sources,
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Output folder.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="FOLDER", help="Output folder."),
+    ],
     kind: Annotated[
         str, typer.Option("--kind", help="bpe, wordpiece, unigram, word or character.")
     ] = "bpe",
@@ -134,7 +137,7 @@ def advise(
     with progress_bar("training a tokenizer") as on_progress:
         advice = advise_on(
             existing,
-            train_texts=lambda: corpus.texts("train"),
+            train_texts=corpus.texts("train"),
             held_out=corpus.texts("dev"),
             on_progress=on_progress,
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.completion import complete_exercise
 from regard.cli.console import AsJson, console, print_json
 from regard.core.errors import UserError
 
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 
 def exercise(
     name: Annotated[
-        str | None, typer.Argument(metavar="EXERCISE", help="Exercise; default: list all.")
+        str | None,
+        typer.Argument(
+            metavar="EXERCISE",
+            autocompletion=complete_exercise,
+            help="Exercise; default: list all.",
+        ),
     ] = None,
     new: Annotated[
         int | None,

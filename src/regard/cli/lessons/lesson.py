@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.completion import complete_lesson
 from regard.cli.console import AsJson, console, print_json, side_console
 from regard.core.errors import UserError, did_you_mean
 
@@ -20,7 +21,12 @@ FOLDER = Path("lessons")
 
 def lesson(
     name: Annotated[
-        str | None, typer.Argument(metavar="LESSON", help="Lesson, or `all`; default: list all.")
+        str | None,
+        typer.Argument(
+            metavar="LESSON",
+            autocompletion=complete_lesson,
+            help="Lesson, or `all`; default: list all.",
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,

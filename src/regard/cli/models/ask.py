@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.completion import complete_run
 from regard.cli.console import AsJson, Base, UserFiles, console, print_json, side_console
 from regard.core.errors import UserError
 
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def ask(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of a recall task.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", autocompletion=complete_run, help="Run folder of a recall task."
+        ),
+    ],
     question: Annotated[
         str, typer.Argument(metavar="QUESTION", help='The question: "Where was … born?"')
     ],

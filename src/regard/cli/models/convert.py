@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.completion import complete_run
 from regard.cli.console import AsJson, Base, UserFiles, console, print_json
 
 if TYPE_CHECKING:
@@ -35,7 +36,12 @@ def import_model(
 
 
 def export_model(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder or model folder.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", autocompletion=complete_run, help="Run folder or model folder."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="New folder, for transformers to load.")],
     merge: Annotated[
         bool, typer.Option("--merge", help="Merge a LoRA adapter into its base weights.")

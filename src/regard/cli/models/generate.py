@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.completion import complete_run
 from regard.cli.console import AsJson, Base, UserFiles, console, print_json, side_console
 from regard.core.errors import UserError
 
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 def generate(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Run folder, checkpoint or model folder.")
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            autocompletion=complete_run,
+            help="Run folder, checkpoint or model folder.",
+        ),
     ],
     prompts: Annotated[
         list[str] | None,

@@ -9,13 +9,19 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.completion import complete_run
 from regard.cli.console import AsJson, Base, UserFiles, console
 from regard.core.errors import UserError
 
 
 def inspect(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Run folder, checkpoint or model folder.")
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            autocompletion=complete_run,
+            help="Run folder, checkpoint or model folder.",
+        ),
     ],
     text: Annotated[str, typer.Option(help="Input text; the source of an encoder-decoder.")],
     target: Annotated[

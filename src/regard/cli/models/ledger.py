@@ -7,12 +7,16 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.completion import complete_run
 from regard.cli.console import AsJson, Base, UserFiles, console, print_json
 
 
 def ledger(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Run folder, or imported model folder.")
+        Path,
+        typer.Argument(
+            metavar="RUN", autocompletion=complete_run, help="Run folder, or imported model folder."
+        ),
     ],
     base: Base = None,
     user_files: UserFiles = None,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.completion import complete_run
 from regard.cli.console import AsJson, Base, UserFiles, console, print_json, progress_bar
 from regard.core.errors import UserError
 
@@ -16,7 +17,10 @@ MAX_EMPTY_SHOWN = 3
 
 def predict(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Run folder of a recipe with a [task].")
+        Path,
+        typer.Argument(
+            metavar="RUN", autocompletion=complete_run, help="Run folder of a recipe with a [task]."
+        ),
     ],
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Rows with the task's input columns.")
@@ -36,7 +40,7 @@ def predict(
     from regard import api
     from regard.cli.models.prediction_files import check_format, write_rows
 
-    target = out or file.with_name(f"{file.name}.predicted.jsonl")
+    target = out or file.parent / f"{file.name}.predicted.jsonl"
     check_format(target)
     if target.exists() and file.exists() and target.samefile(file):
         raise UserError(

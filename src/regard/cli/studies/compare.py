@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.completion import complete_recipe
 from regard.cli.console import AsJson, UserFiles, print_json, side_console
 from regard.core.errors import UserError
 
@@ -16,10 +17,15 @@ if TYPE_CHECKING:
     from regard.studies.outcome import Outcome
 
 StudyFile = Annotated[
-    Path, typer.Argument(metavar="STUDY", help="Study file (TOML), or a finished study's folder.")
+    Path,
+    typer.Argument(
+        metavar="STUDY",
+        autocompletion=complete_recipe,
+        help="Study file (TOML), or a finished study's folder.",
+    ),
 ]
 Out = Annotated[Path | None, typer.Option(help="Study folder; default: runs/NAME.")]
-Seeds = Annotated[str, typer.Option(help="Override the study's seeds: 0,1,2 or 0-4.")]
+Seeds = Annotated[str, typer.Option(help="Override the study's list of seeds: 0,1,2 or 0-4.")]
 Jobs = Annotated[
     int, typer.Option(min=0, help="Parallel trainings, one thread each; 0: one per CPU core.")
 ]

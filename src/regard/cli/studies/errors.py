@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.completion import complete_run
 from regard.cli.console import AsJson, console, print_json
 
 if TYPE_CHECKING:
@@ -14,10 +15,16 @@ if TYPE_CHECKING:
 
 
 def errors(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", autocompletion=complete_run, help="Run folder.")
+    ],
     other: Annotated[
         Path | None,
-        typer.Argument(metavar="OTHER", help="Second run on the same items, to compare with."),
+        typer.Argument(
+            metavar="OTHER",
+            autocompletion=complete_run,
+            help="Second run on the same items, to compare with.",
+        ),
     ] = None,
     split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of items shown.")] = 10,

@@ -7,13 +7,18 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.completion import complete_run
 from regard.cli.console import UserFiles, console
 
 
 def report(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="FOLDER", help="Run folder or study folder, such as runs/mini-gpt."),
+        typer.Argument(
+            metavar="FOLDER",
+            autocompletion=complete_run,
+            help="Run folder or study folder, such as runs/mini-gpt.",
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(help="HTML file; default: FOLDER/report.html.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.completion import complete_run
 from regard.cli.console import AsJson, print_json, progress_bar
 from regard.core.errors import UserError, did_you_mean
 from regard.core.progress import OnProgress
@@ -25,7 +26,11 @@ MIN_RUNS_FOR_BAR = 200
 def runs(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN", help="Runs or folders of runs; * and ? are wildcards."),
+        typer.Argument(
+            metavar="RUN",
+            autocompletion=complete_run,
+            help="Runs or folders of runs; * and ? are wildcards.",
+        ),
     ] = None,
     root: Annotated[Path, typer.Option("--in", help="Folder of the runs.")] = Path("runs"),
     where: Annotated[

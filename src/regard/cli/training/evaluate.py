@@ -7,11 +7,14 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.completion import complete_run
 from regard.cli.console import AsJson, Base, UserFiles, print_json, side_console
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", autocompletion=complete_run, help="Run folder.")
+    ],
     data: Annotated[
         Path | None,
         typer.Option(help="Where its data is now (data.corpus), if that moved: a file, a folder."),

@@ -11,6 +11,7 @@ from rich.text import Text
 from regard.cli.console import console
 from regard.cli.tables import INDENT, plain_table, print_indented
 from regard.evaluation.formatting import in_groups, interval, number
+from regard.evaluation.health.overfitting import FitVerdict
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.runs.health_record import HealthRecord
 from regard.runs.results import (
@@ -67,6 +68,7 @@ def print_results(results: EvaluationRecord, *, title: str) -> None:
     _print_subset_scores(results.estimates, main, others)
     _print_signature(results.estimates, main)
     _print_sample_flags(results.health)
+    _print_overfitting(results.health)
     for remark in results.remarks:
         console().print(f"  {remark}", markup=False, soft_wrap=True)
 
@@ -144,7 +146,7 @@ def _print_audit(audit: AuditRecord | None) -> None:
         console().print(text, style="bold red", markup=False, soft_wrap=True)
         return
     console().print(f"  audit  {audit.sentence}", markup=False, soft_wrap=True)
-    if unused := audit.unused_parameters:
+    if unused := [one for one in audit.unused_parameters if not one.is_by_design]:
         names = ", ".join(one.name for one in unused[:MAX_UNUSED_SHOWN])
         more = len(unused) - MAX_UNUSED_SHOWN
         rest = f" and {more} more" if more > 0 else ""
@@ -165,6 +167,13 @@ def _print_sample_flags(health: HealthRecord | None) -> None:
     if health and health.samples and health.samples.flags:
         text = f"  {'; '.join(health.samples.flags)}"
         console().print(text, style="yellow", markup=False, soft_wrap=True)
+
+
+def _print_overfitting(health: HealthRecord | None) -> None:
+    """That dev is worse than train, as its scores beside those of train look."""
+    gap = health.train_dev_gap if health else None
+    if gap is not None and gap.fit == FitVerdict.OVERFITTING:
+        console().print(f"  {gap.sentence}", style="yellow", markup=False, soft_wrap=True)
 
 
 def _other_columns(main: str, others: list[str]) -> list[str]:

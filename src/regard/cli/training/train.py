@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.completion import complete_recipe, complete_setting
 from regard.cli.console import AsJson, UserFiles, console, print_json, side_console
 
 if TYPE_CHECKING:
     from regard.runs.run import Run
 
-RecipeFile = Annotated[Path, typer.Argument(metavar="RECIPE", help="Recipe (TOML) or run folder.")]
+RecipeFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RECIPE", autocompletion=complete_recipe, help="Recipe (TOML) or run folder."
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Override a setting: --set train.lr=1e-3; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        autocompletion=complete_setting,
+        help="Override a setting: --set train.lr=1e-3; repeatable.",
+    ),
 ]
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from regard.cli.console import AsJson, UserFiles, console, print_json, side_console
 from regard.cli.training.train import Overrides, RecipeFile
 
+MAX_CLASSES_SHOWN = 8
+
 if TYPE_CHECKING:
-    from regard.runs.validate import Validation
+    from regard.runs.preflight.validate import Validation
 
 
 def validate(
@@ -19,9 +21,11 @@ def validate(
 ) -> None:
     """Check a recipe and predict its cost, without training.
 
-    Predicts parameters, steps, time and memory. Tokenizes the text (cached for training) and
+    The pre-flight of `train`: it checks settings, data and memory, and predicts parameters, steps,
+    time and what the held-out splits could show. It tokenizes the text (cached for training) and
     times a few updates of a throw-away model."""
     from regard import api
+    from regard.evaluation.formatting import memory_size, percent
     from regard.progress.training_display import forecast_sentence, training_display
     from regard.runs.recipe import Recipe
 
@@ -36,8 +40,7 @@ def validate(
     if validation.advice:
         text = f"  advice  {validation.advice}"
         console().print(text, style="yellow", markup=False, soft_wrap=True)
-    for name, split in validation.splits.items():
-        console().print(f"  {name:5} {split.documents:>9,} documents {split.tokens:>12,} tokens")
+    _print_data(validation)
     _print_parameters(validation)
     trained = validation.ledger
     if trained.total < trained.of:
@@ -47,10 +50,49 @@ def validate(
             markup=False,
         )
     console().print(f"  {forecast_sentence(validation.forecast)}", markup=False)
-    console().print(f"  padding waste {validation.padding_waste:.1%}")
+    console().print(
+        f"  memory  {memory_size(validation.memory.available)} free "
+        f"of {memory_size(validation.memory.total)}"
+    )
+    console().print(f"  padding waste {percent(validation.padding_waste)}")
     if validation.trained_first:
         console().print(
             f"  {validation.trained_first} is trained first (not counted here)", markup=False
+        )
+
+
+def _print_data(validation: Validation) -> None:
+    """Sizes, classes and overlap of the splits, and what dev and test could show."""
+    from regard.cli.tables import plain_table, print_indented
+    from regard.evaluation.formatting import percent
+    from regard.evaluation.statistics.planning import DISAGREEMENT
+
+    items = "rows" if validation.recipe.task is not None else "documents"
+    table = plain_table()
+    for heading in ("split", items, "tokens", "in training", "scored"):
+        table.add_column(heading, justify="left" if heading == "split" else "right")
+    for name, split in validation.splits.items():
+        overlap, scored = validation.overlap.get(name), validation.scored.get(name)
+        table.add_row(
+            name,
+            f"{split.documents:,}",
+            f"{split.tokens:,}",
+            f"{overlap.overlapping:,}" if overlap else "",
+            f"{scored:,}" if scored is not None else "",
+        )
+    print_indented(table)
+    for name, counts in validation.labels.items():
+        total = sum(counts.values())
+        shown = [f"{label} {percent(n / total)}" for label, n in counts.items()]
+        more = f", … ({len(shown):,} classes)" if len(shown) > MAX_CLASSES_SHOWN else ""
+        text = f"  classes of {name}  {', '.join(shown[:MAX_CLASSES_SHOWN])}{more}"
+        console().print(text, markup=False, soft_wrap=True)
+    for name, difference in validation.differences.items():
+        console().print(
+            f"  {name} shows a difference in accuracy of {difference:.2g} or more between two "
+            f"models, if they disagree on {percent(DISAGREEMENT)} of its rows",
+            markup=False,
+            soft_wrap=True,
         )
 
 

@@ -28,7 +28,6 @@ MAX_PAIRS_SHOWN = 10
 MAX_MAP_LENGTH = 24
 SAMPLE_LENGTH = 12
 MAX_NAMES_SHOWN = 3
-KEY_BIASES = ("key.bias", "keys.bias", "k_proj.bias", "k.bias")
 
 
 def audit(
@@ -212,9 +211,7 @@ def _print(result: Audit, target: str) -> None:
 
 def _unused_parameter_lines(unused_parameters: tuple[UnusedParameter, ...]) -> list[str]:
     """One line per parameter; key biases, to which a softmax is invariant, on one line."""
-    biases = [
-        one for one in unused_parameters if one.name.endswith(KEY_BIASES) and "noise" in one.why
-    ]
+    biases = [one for one in unused_parameters if one.is_by_design]
     lines = [
         f"{one.name} {'×'.join(map(str, one.shape)) or 'one number'}: {one.why}"
         for one in unused_parameters

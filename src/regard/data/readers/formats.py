@@ -1,4 +1,4 @@
-"""File formats: records streamed from text, CSV, TSV, JSON and Parquet, compressed or not.
+"""File formats: records streamed from text, CSV, TSV, JSON, Parquet and CoNLL, compressed or not.
 
 A reader is a function (path, RecordReader) → records. Streaming keeps memory constant: lines are
 decoded block by block, Parquet in record batches (only a SQuAD document is held in memory). Errors
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from regard.data.readers.compression import file_compression
+from regard.data.readers.conll import read_conll
 from regard.data.readers.json_and_parquet import read_json, read_parquet
 from regard.data.readers.lines import read_plain_text
 from regard.data.readers.records import (
@@ -44,6 +45,7 @@ READERS: dict[str, Reader] = {
     "tsv": read_tsv,
     "jsonl": read_json,
     "parquet": read_parquet,
+    "conll": read_conll,
 }
 FORMATS = {
     ".txt": "txt",
@@ -55,6 +57,10 @@ FORMATS = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".parquet": "parquet",
+    ".conll": "conll",
+    ".bio": "conll",
+    ".iob": "conll",
+    ".iob2": "conll",
 }
 
 
@@ -62,7 +68,7 @@ def read_records(path: Path, options: ReadOptions, dropped: DropCounts) -> Itera
     """Every record of one file, in order; the suffix decides the format."""
     reader = RecordReader(str(path), options, dropped)
     name = file_format(path)
-    if not options.header and name in ("jsonl", "parquet"):
+    if not options.header and name in ("jsonl", "parquet", "conll"):
         raise reader.error(
             "data.header = false is for CSV and TSV; this file names its columns",
             hint="Remove it.",

@@ -29,12 +29,40 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can escape one; UTF-8 can
 
 
 def read_json(path: Path, reader: RecordReader) -> Iterator[Record]:
-    """JSON lines, or a JSON document in SQuAD's layout."""
+    """JSON lines, or a JSON document: a list of objects, or SQuAD's layout."""
     articles = squad_articles(path)
-    if articles is None:
-        yield from reader.records(_json_lines(path, reader))
-    else:
+    if articles is not None:
         yield from read_squad(articles, reader)
+    elif _is_list(path):
+        yield from reader.records(_json_list(path, reader))
+    else:
+        yield from reader.records(_json_lines(path, reader))
+
+
+def _is_list(path: Path) -> bool:
+    """Whether a .json file begins as a list of objects does."""
+    plain = path.with_suffix("") if file_compression(path) else path
+    first = next((line for line in read_lines(path) if line.strip()), "").lstrip()
+    return plain.suffix.lower() == ".json" and re.match(r"\[\s*(\{|$)", first) is not None
+
+
+def _json_list(path: Path, reader: RecordReader) -> Iterator[RawRow]:
+    """Held in memory as a whole."""
+    text = "\n".join(read_lines(path))
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise reader.error(
+            f"not valid JSON ({problem})", hint="Write it again, best one object per line."
+        ) from None
+    for number, values in enumerate(found, start=1):
+        at = f"item {number:,}"
+        try:
+            by_role = _row_values(values, reader, at=at, has_escapes="\\u" in text)
+        except UserError as problem:
+            reader.drop_bad(problem)
+            continue
+        yield RawRow(at, by_role)
 
 
 def _json_lines(path: Path, reader: RecordReader) -> Iterator[RawRow]:
@@ -44,17 +72,32 @@ def _json_lines(path: Path, reader: RecordReader) -> Iterator[RawRow]:
             continue
         at = f"line {number:,}"
         try:
-            values = _by_role(_parse_object(line, reader, at=at), reader, at=at)
-            if "\\u" in line and _has_lone_surrogate(values):
-                what = "half a surrogate pair, which is not a character"
-                raise reader.error(what, at=at, hint=f"{SKIP_HINT}.")
+            found = _parse_line(line, reader, at=at)
+            values = _row_values(found, reader, at=at, has_escapes="\\u" in line)
         except UserError as problem:
             reader.drop_bad(problem)
             continue
         yield RawRow(at, values)
 
 
-def _parse_object(line: str, reader: RecordReader, *, at: str) -> dict[str, Any]:
+def _row_values(
+    found: Any, reader: RecordReader, *, at: str, has_escapes: bool
+) -> Mapping[str, Any]:
+    """The values of one object by role; only an escape can be half a surrogate pair."""
+    if not isinstance(found, dict):
+        raise reader.error(
+            f"a JSON {json_type(found)} where an object is needed",
+            at=at,
+            hint='Write one object per line: {"text": "…"}.',
+        )
+    values = _by_role(found, reader, at=at)
+    if has_escapes and _has_lone_surrogate(values):
+        what = "half a surrogate pair, which is not a character"
+        raise reader.error(what, at=at, hint=f"{SKIP_HINT}.")
+    return values
+
+
+def _parse_line(line: str, reader: RecordReader, *, at: str) -> Any:
     try:
         found = parse_json(line)
     except ValueError as problem:
@@ -67,12 +110,6 @@ def _parse_object(line: str, reader: RecordReader, *, at: str) -> dict[str, Any]
             why = "a document of several lines"
             hint = "Write one whole object per line, as jq -c '.[]' does with a list."
         raise reader.error(f"not valid JSON ({why})", at=at, hint=hint) from None
-    if not isinstance(found, dict):
-        raise reader.error(
-            f"a JSON {json_type(found)} where an object is needed",
-            at=at,
-            hint='Write one object per line: {"text": "…"}.',
-        )
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.core.errors import UserError
@@ -29,6 +29,8 @@ class Files:
 
     splits: Mapping[Split, tuple[str, ...]]
     "`train` always; dev and test where they have files of their own."
+    paths: Mapping[Split, tuple[Path, ...]] = field(default_factory=dict)
+    "The files that these are; empty where the sources are no files."
     languages: tuple[str, ...] = ()
     "The sides of parallel files; empty where the files are others."
     remarks: tuple[str, ...] = ()
@@ -36,6 +38,8 @@ class Files:
     @property
     def train(self) -> Path:
         """The file by which the data are recognised: the first, or one side of parallel files."""
+        if "train" in self.paths:
+            return self.paths["train"][0]
         first = self.splits["train"][0]
         return Path(first.replace("{}", self.languages[0]) if self.languages else first)
 
@@ -63,11 +67,12 @@ def find_files(sources: Sequence[str]) -> Files | None:
     found = {split: tuple(map(str, by_split[split])) for split in SPLITS if by_split.get(split)}
     if len(sources) == 1 and not is_split and len(files) == len(_visible(paths[0])):
         found = {"train": (sources[0],)}
-    return Files(found, remarks=tuple(remarks))
+    own = {split: tuple(given) for split, given in by_split.items() if given}
+    return Files(found, own, remarks=tuple(remarks))
 
 
 def _split(file: Path) -> Split:
-    found = split_of_name(file.name.partition(".")[0])
+    found = split_of_name(file.name)
     return next((split for split in SPLITS if split == found), "train")
 
 
@@ -117,7 +122,7 @@ def _parallel(files: Sequence[Path]) -> Files | None:
         if split != "train" and len(templates) > 1:
             taken, *others = (Path(one).name.replace("{}", "*") for one in templates)
             remarks.append(f"{split} is {taken}; left out: {', '.join(others)}")
-    return Files(splits, tuple(languages), tuple(remarks))
+    return Files(splits, languages=tuple(languages), remarks=tuple(remarks))
 
 
 def _language(file: Path) -> tuple[str, str] | None:

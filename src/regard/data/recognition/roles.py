@@ -6,7 +6,7 @@ By content first, by names where content leaves a choice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
 from regard.data.recognition import names
@@ -24,6 +24,7 @@ from regard.data.recognition.reading import (
 from regard.data.recognition.text_pairs import (
     answers_in_context,
     are_alike_in_length,
+    are_words_and_tags,
     pair_of_texts,
     question_rate,
 )
@@ -65,6 +66,7 @@ def find_readings(columns: Columns) -> list[Reading]:
     """Every reading of a table, the likeliest first."""
     roles = TableRoles(columns)
     found = [
+        *_tagging(roles),
         *_extractive(roles),
         *_pairs(roles),
         *_single_texts(roles),
@@ -72,6 +74,16 @@ def find_readings(columns: Columns) -> list[Reading]:
         *_language_models(roles),
     ]
     return rank(found)
+
+
+def _tagging(roles: TableRoles) -> Iterator[Reading]:
+    """Lists of words, and lists of as many tags."""
+    lists = [one.name for one in roles.profiles.values() if one.kind in ("sequence", "texts")]
+    for tokens, tags in permutations(lists, 2):
+        if are_words_and_tags(roles.columns[tokens], roles.columns[tags]):
+            named = names.TOKEN.fullmatch(tokens) and names.TAG.fullmatch(tags)
+            score = NAMED + NAME_BONUS * bool(named)
+            yield Reading("tagging", {"tokens": tokens, "tags": tags}, score)
 
 
 def _extractive(roles: TableRoles) -> Iterator[Reading]:

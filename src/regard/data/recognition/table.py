@@ -7,7 +7,7 @@ those of a training.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,15 @@ from regard.data.recognition.header import has_header
 
 MAX_CHARACTERS = 30_000_000
 MAX_ROWS = 100_000
+MAX_FILES = 20
+"Files of which rows are read."
 HEADER_ROWS = 200
 "Rows by which a header is recognised."
 
 
 @dataclass(frozen=True)
 class TableSample:
-    """The rows of one file, or of its beginning."""
+    """The rows of one file, or of its beginning; of several files of the same columns."""
 
     path: Path
     columns: Mapping[str, list[Any]]
@@ -41,13 +43,15 @@ class TableSample:
     bad_rows: int
     "Rows with another number of cells than the header."
     empty_rows: int
+    files: int = 1
 
     def describe(self) -> str:
         """`1,204 rows, separated by semicolons, cp1252, no header line`"""
         return ", ".join([self.count(), *self.writing()])
 
     def count(self) -> str:
-        return f"{'' if self.complete else 'more than '}{self.rows:,} rows"
+        files = f" in {self.files} files" if self.files > 1 else ""
+        return f"{'' if self.complete else 'more than '}{self.rows:,} rows{files}"
 
     def writing(self) -> list[str]:
         """How the file is written, as far as it is worth a word."""
@@ -102,6 +106,27 @@ def read_table(path: Path, *, header: bool | None = None) -> TableSample:
         encoding="utf-8" if layout == "parquet" else detect_encoding(path),
         bad_rows=dropped.total("bad"),
         empty_rows=dropped.total("empty"),
+    )
+
+
+def read_tables(paths: Sequence[Path], *, header: bool | None = None) -> TableSample:
+    """Files of the same columns as one table; the first decides how they are written."""
+    first = read_table(paths[0], header=header)
+    others = [read_table(path, header=first.header) for path in paths[1:MAX_FILES]]
+    tables = [first, *others]
+    names = dict.fromkeys(name for table in tables for name in table.columns)
+    columns = {
+        name: [cell for table in tables for cell in table.columns.get(name, [None] * table.rows)]
+        for name in names
+    }
+    return replace(
+        first,
+        columns=columns,
+        rows=sum(table.rows for table in tables),
+        files=len(paths),
+        complete=all(table.complete for table in tables) and len(paths) <= MAX_FILES,
+        bad_rows=sum(table.bad_rows for table in tables),
+        empty_rows=sum(table.empty_rows for table in tables),
     )
 
 

@@ -20,6 +20,8 @@ MIN_SHARED = 0.35
 "Fraction of the words of a summary that its document has."
 MAX_SHARED = 0.35
 "Fraction of the words of a translation that its source has: names and numbers."
+MIN_WORDS_PER_TAG = 2
+"Different words for each tag, at least."
 QUESTION_WORD = re.compile(
     r"(what|who|whose|whom|when|where|which|why|how|is|are|was|were|do|does|did|can|could|has|have"
     r"|will|wer|was|wann|wo|welche\w*|warum|wie|qui|que|quand|où|comment)\b",
@@ -54,6 +56,24 @@ def answers_in_context(
             total += 1
             found += any(one.strip().lower() in passage.lower() for one in answers)
     return found / total if total >= 2 else 0.0
+
+
+def are_words_and_tags(words: Sequence[Any], tags: Sequence[Any]) -> bool:
+    """Whether the second column has a tag for each word of the first: far fewer different ones."""
+    rows = [
+        pair
+        for pair in zip(words[:SAMPLED_ROWS], tags[:SAMPLED_ROWS], strict=True)
+        if all(isinstance(side, list) and side for side in pair)
+    ]
+    if not rows or any(len(left) != len(right) for left, right in rows):
+        return False
+    if sum(len(left) for left, _ in rows) == len(rows):  # a list of one says nothing
+        return False
+    known_words = {word for left, _ in rows for word in left}
+    known_tags = {tag for _, right in rows for tag in right}
+    are_texts = all(isinstance(word, str) and len(word.split()) == 1 for word in known_words)
+    are_names = all(isinstance(tag, str | int) for tag in known_tags)
+    return are_texts and are_names and MIN_WORDS_PER_TAG * len(known_tags) <= len(known_words)
 
 
 def pair_of_texts(

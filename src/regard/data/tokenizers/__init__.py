@@ -23,18 +23,35 @@ TOKENIZERS = Catalog("tokenizer", home="regard.data.tokenizers")
 
 DEFAULT_VOCABULARY = 8000
 "Vocabulary size if the recipe gives none; smaller if the text has fewer pieces."
+MAX_VOCABULARY = 10_000_000
+"Trainers reserve memory for all pieces before they read a text."
 
 
 class TokenizerKind(Settings, ABC):
     """Settings that train a tokenizer."""
 
-    sentinels: int = Field(default=0, ge=0)
+    sentinels: int = Field(default=0, ge=0, le=10_000)
     "Sentinel tokens <extra_0>, <extra_1>, … for masked spans, in addition to the vocabulary."
 
     def train(self, texts: Iterator[str], *, on_progress: OnProgress = no_progress) -> Tokenizer:
         """Train on `texts`, read once; `on_progress` receives the texts read or pieces learned."""
         learned = self.learn(_nonblank_texts(texts, on_progress), on_progress=on_progress)
         return learned.with_sentinels(self.sentinels)
+
+    @property
+    def requested_pieces(self) -> int | None:
+        """The vocabulary that the settings ask for, without sentinels; None where they do not."""
+        return None
+
+    def remarks(self, trained: Tokenizer) -> list[str]:
+        """Where a trained tokenizer is not what its settings ask for."""
+        requested, pieces = self.requested_pieces, trained.size - self.sentinels
+        if requested is None or pieces >= requested:
+            return []
+        return [
+            f"tokenizer: tokenizer.vocabulary = {requested:,}, but this text fills only "
+            f"{pieces:,} pieces: the tokenizer has these"
+        ]
 
     @abstractmethod
     def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
@@ -44,32 +61,22 @@ class TokenizerKind(Settings, ABC):
 class SubwordKind(TokenizerKind):
     """Settings that train a tokenizer of word pieces."""
 
-    vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1)
-    "Number of pieces, special tokens included; by default 8,000, or fewer if the text has fewer."
+    vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1, le=MAX_VOCABULARY)
+    "Number of pieces, special tokens included, or fewer if the text has fewer; by default 8,000."
 
     @property
     def max_pieces(self) -> int:
         return self.vocabulary or DEFAULT_VOCABULARY
 
+    @property
+    def requested_pieces(self) -> int | None:
+        return self.vocabulary
+
     def check_size(self, tokenizer: Tokenizer) -> Tokenizer:
-        """The tokenizer, if it has the requested size; without one, at most the default size."""
-        if self.vocabulary is not None:
-            check_filled(tokenizer, self.vocabulary)
+        """The tokenizer, if it has at most the requested size."""
         if tokenizer.size > self.max_pieces:
             raise vocabulary_too_small(self.max_pieces, needed=tokenizer.size)
         return tokenizer
-
-
-class VocabularyNotFilledError(UserError):
-    """The text has fewer pieces than requested; `filled` is their number."""
-
-    def __init__(self, *, requested: int, filled: int) -> None:
-        super().__init__(
-            f"vocabulary = {requested:,} but this text fills only {filled:,} pieces",
-            topic="tokenizer",
-            hint=f"Set tokenizer.vocabulary = {filled} or less, or give more text.",
-        )
-        self.filled = filled
 
 
 def _nonblank_texts(texts: Iterator[str], on_progress: OnProgress) -> Iterator[str]:
@@ -88,11 +95,6 @@ def _nonblank_texts(texts: Iterator[str], on_progress: OnProgress) -> Iterator[s
             hint="Give more documents (a split needs several), or check data.corpus and data.text.",
         )
     on_progress(read, None)
-
-
-def check_filled(tokenizer: Tokenizer, vocabulary: int) -> None:
-    if tokenizer.size < vocabulary:
-        raise VocabularyNotFilledError(requested=vocabulary, filled=tokenizer.size)
 
 
 def vocabulary_too_small(vocabulary: int, *, needed: int) -> UserError:

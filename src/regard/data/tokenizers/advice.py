@@ -9,7 +9,7 @@ and size, trained on the rest. The saving is 1 − Σ new / Σ existing tokens o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -19,11 +19,7 @@ from numpy.typing import NDArray
 
 from regard.core.errors import UserError
 from regard.core.progress import OnProgress, no_progress
-from regard.data.tokenizers import (
-    TOKENIZERS,
-    TokenizerKind,
-    VocabularyNotFilledError,
-)
+from regard.data.tokenizers import TOKENIZERS, TokenizerKind
 from regard.data.tokenizers.tokenizer import Tokenizer
 
 MIN_SAVING = 0.10
@@ -67,19 +63,13 @@ class TokenizerAdvice:
 def advise(
     existing: Tokenizer,
     *,
-    train_texts: Callable[[], Iterator[str]],
+    train_texts: Iterator[str],
     held_out: Iterable[str],
     on_progress: OnProgress = no_progress,
 ) -> TokenizerAdvice:
-    """Compare with a new tokenizer; `train_texts` may be called twice, if the text is short."""
+    """Compare with a new tokenizer, which is smaller if the text has fewer pieces."""
     kind = same_kind(existing)
-    try:
-        fresh = kind.train(train_texts(), on_progress=on_progress)
-    except (
-        VocabularyNotFilledError
-    ) as short:  # compare with the largest vocabulary that this text fills
-        smaller = kind.model_copy(update={"vocabulary": short.filled})
-        fresh = smaller.train(train_texts(), on_progress=on_progress)
+    fresh = kind.train(train_texts, on_progress=on_progress)
     counts = _count(held_out, existing, fresh)
     words = int(counts[:, 0].sum())
     if not words:

@@ -10,11 +10,7 @@ from pydantic import Field
 from tokenizers import Regex, models, pre_tokenizers, trainers
 
 from regard.core.progress import OnProgress
-from regard.data.tokenizers import (
-    TOKENIZERS,
-    TokenizerKind,
-    check_filled,
-)
+from regard.data.tokenizers import MAX_VOCABULARY, TOKENIZERS, TokenizerKind
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
 NO_LIMIT = 2**31 - 1
@@ -24,8 +20,8 @@ NO_LIMIT = 2**31 - 1
 class Word(TokenizerKind):
     """Word-level: one id per word, rare words become <unk>; spacing and line breaks are lost."""
 
-    vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1)
-    "Number of words, special tokens included; by default all that reach minimum_count."
+    vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1, le=MAX_VOCABULARY)
+    "Maximum number of words, special tokens included; by default all that reach minimum_count."
     minimum_count: int = Field(default=2, ge=1)
     "Less frequent words become <unk>, so that a model is trained on unknown words."
     punctuation: Literal["apart", "attached"] = "apart"
@@ -41,10 +37,11 @@ class Word(TokenizerKind):
             show_progress=False,
         )
         engine.train_from_iterator(texts, trainer)
-        tokenizer = Tokenizer(engine, name="word")
-        if self.vocabulary is not None:
-            check_filled(tokenizer, self.vocabulary)
-        return tokenizer
+        return Tokenizer(engine, name="word")
+
+    @property
+    def requested_pieces(self) -> int | None:
+        return self.vocabulary
 
 
 def _pre_tokenizer(punctuation: Literal["apart", "attached"]) -> pre_tokenizers.PreTokenizer:

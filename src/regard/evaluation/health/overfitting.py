@@ -75,6 +75,7 @@ class LossLevel:
 
 class FitVerdict(StrEnum):
     OVERFITTING = "overfitting"
+    LEARNED_LITTLE = "learned too little"
     ALIKE = "alike"
     DEV_EASIER = "dev is easier"
     TOO_FEW = "too few documents"
@@ -89,6 +90,8 @@ class LossGap:
     items: str = "documents"
     per_token: bool = True
     "Whether losses are per token, so that exp(loss) is a perplexity; otherwise per item."
+    ahead: str = ""
+    "The trivial baseline that is ahead of the model: it has learned too little to overfit."
 
     @property
     def value(self) -> float:
@@ -106,13 +109,8 @@ class LossGap:
         low, high = self.interval
         if self.train.is_too_small or self.dev.is_too_small:
             return FitVerdict.TOO_FEW
-        return (
-            FitVerdict.OVERFITTING
-            if low > 0
-            else FitVerdict.DEV_EASIER
-            if high < 0
-            else FitVerdict.ALIKE
-        )
+        worse_on_dev = FitVerdict.LEARNED_LITTLE if self.ahead else FitVerdict.OVERFITTING
+        return worse_on_dev if low > 0 else FitVerdict.DEV_EASIER if high < 0 else FitVerdict.ALIKE
 
     @property
     def sentence(self) -> str:
@@ -135,6 +133,11 @@ class LossGap:
                 return (
                     f"dev is worse than train ({details}): overfitting, "
                     "unless dev is the harder text"
+                )
+            case FitVerdict.LEARNED_LITTLE:
+                return (
+                    f"dev is worse than train ({details}), but the {self.ahead} baseline is ahead "
+                    "of the model, so it has learned too little to overfit"
                 )
             case FitVerdict.DEV_EASIER:
                 return f"train is worse than dev ({details}): dev is the easier text"

@@ -104,6 +104,18 @@ class ClassificationMetric(Metric):
             np.concatenate([np.concatenate(one) for one in pseudo_items], axis=1), 1 / labels
         )
 
+    def doubt(self, score_name: str, table: Values) -> str:
+        """A label with few items: two methods that err on different labels may differ by it."""
+        true = _by_class(table.sum(axis=1))[2][:-1]
+        if score_name == "accuracy" or len(self.labels) < 2 or true.min() >= MIN_ITEMS:
+            return ""
+        rarest = self.labels[int(true.argmin())]
+        return (
+            f"only {true.min():.0f} of {table.shape[1]:,} {self.items} have the label {rarest}: "
+            f"with fewer than {MIN_ITEMS}, methods that err on different labels differ too often "
+            f"in {score_name.replace('_', ' ')}; compare accuracy too"
+        )
+
     def why_no_interval(self, score_name: str, table: Values) -> str:
         """Labels that no item has: how often they are found is not known."""
         true = _by_class(table.sum(axis=1))[2][:-1]

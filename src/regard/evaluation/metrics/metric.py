@@ -87,6 +87,11 @@ class Metric(ABC):
         """What the items of a table (c, n) lack for any interval; empty if they lack nothing."""
         return ""
 
+    def doubt(self, score_name: str, table: Values) -> str:
+        """Why a difference of two methods on these items (c, n) is less certain than its test says;
+        empty if nothing is known against it."""
+        return ""
+
     def needs_same_tokens(self, score_name: str) -> bool:
         """Whether two models compare only on the same tokens, not merely on the same items."""
         return False

@@ -95,6 +95,8 @@ class Architecture(ABC):
     "Prefixes of the tensors outside the body."
     objective: ClassVar[str]
     "The pretraining objective."
+    classifier_name: ClassVar[str | None] = None
+    "The linear layer of its sequence classifier, behind the pooler; None: regard knows none."
     peft_task: ClassVar[str]
     "The `task_type` of its adapters in peft."
     block_prefix: ClassVar[str]
@@ -156,6 +158,10 @@ class Architecture(ABC):
     @abstractmethod
     def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:
         """The config.json of this family."""
+
+    def with_classifier(self) -> Architecture:
+        """The architecture of a model with a head for sequences, whose names may differ."""
+        return self
 
     def export_remarks(self, family: Transformer) -> list[str]:
         """Settings that the config cannot express and the outputs do not depend on."""

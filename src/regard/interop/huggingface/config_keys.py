@@ -24,6 +24,12 @@ class ConfigKeys:
         """Whether the key is present and not null."""
         return self.table.get(key) is not None
 
+    @property
+    def class_name(self) -> str:
+        """The class of transformers that wrote the checkpoint; empty if the config has none."""
+        names = self.table.get("architectures")
+        return str(names[0]) if isinstance(names, list) and names else ""
+
     def integer(self, key: str, default: int | None = None) -> int:
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MAX_INTEGER:

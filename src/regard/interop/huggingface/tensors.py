@@ -54,7 +54,7 @@ def fill_model(
             continue
         theirs = names[mapping.name]
         _check_shape(theirs, mapping, checkpoint, ours=tuple(parameter.shape))
-        parameter.copy_(mapping.extract(_read(checkpoint, theirs)))
+        parameter.copy_(mapping.extract(read_tensor(checkpoint, theirs)))
         used.add(theirs)
     _check_complete(unfilled, model, checkpoint)
     used |= {names[copy] for copy in _identical_aliases(aliases, names, checkpoint)}
@@ -99,7 +99,8 @@ def _check_shape(
         )
 
 
-def _read(checkpoint: Checkpoint, name: str) -> Tensor:
+def read_tensor(checkpoint: Checkpoint, name: str) -> Tensor:
+    """A tensor in float32; a quantized or damaged one is refused."""
     tensor = checkpoint.tensors[name].read()
     if not tensor.is_floating_point():
         raise UserError(

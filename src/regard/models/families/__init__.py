@@ -36,6 +36,10 @@ class Family(Settings, ABC):
     def count_parameters(self, vocabulary: int) -> list[ParameterCount]:
         """Parameters of each module by formula; their sum equals the count of the built model."""
 
+    def count_buffers(self) -> int:
+        """Values that the built model holds besides parameters, if they are many."""
+        return 0
+
     @property
     def token_width(self) -> int:
         """Width of a token embedding, by which a prompt is counted."""

@@ -155,6 +155,10 @@ class Transformer(Family):
             biases=self.biases,
         )
 
+    def count_buffers(self) -> int:
+        width = position_width(self.width, self.positions)
+        return self.positions.embedding_buffer(width=width, context=self.context)
+
     @property
     def token_width(self) -> int:
         return token_width(self.width, self.positions)

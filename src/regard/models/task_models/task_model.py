@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.batch import Batch
-from regard.models.heads.task_heads import ClassificationHead, ValueHead
+from regard.models.heads.task_heads import ClassificationHead, TokenHead, ValueHead
 from regard.models.init_weights import init_weights
 from regard.models.inputs import ModelInputs
 from regard.models.loss import LossTerm
@@ -105,3 +105,23 @@ class SequenceRegressor(TaskModel[ValueHead]):
             pooled = self.body.pooler(pooled)
         y: Tensor = self.head.value(pooled)
         return y.squeeze(-1).float()
+
+
+class TokenTagger(TaskModel[TokenHead]):
+    """A tag for each word, at its first token: the positions with a loss weight."""
+
+    entry_points: ClassVar[tuple[str, ...]] = ("hidden_states", "logprobs")
+
+    def forward(self, batch: Batch) -> dict[str, LossTerm]:
+        is_word = batch.weights > 0
+        logits = self.head(self.hidden_states(batch)[is_word]).float()
+        total = F.cross_entropy(logits, batch.targets[is_word], reduction="sum")
+        return {"tag": LossTerm(total, batch.weights.sum())}
+
+    @torch.inference_mode()
+    def logprobs(self, batch: Batch) -> list[Tensor]:
+        """Of each row (n,c): the log-probability of each tag at its n words."""
+        is_word = batch.weights > 0
+        logits: Tensor = self.head(self.hidden_states(batch)[is_word])
+        logprobs = logits.double().log_softmax(dim=-1)
+        return list(torch.split(logprobs, is_word.sum(dim=1).tolist()))

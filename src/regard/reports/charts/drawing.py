@@ -8,6 +8,7 @@ it the command that had just finished a training: it is asked first.
 from __future__ import annotations
 
 from regard.core.errors import UserError
+from regard.core.process.address_limit import address_limit
 
 ADDRESSES_NEEDED = 64 << 30
 "Drawing was seen to fail with 48 GB, and to work with 70 GB."
@@ -15,7 +16,7 @@ ADDRESSES_NEEDED = 64 << 30
 
 def check_drawing() -> None:
     """Raise if charts cannot be drawn in this process."""
-    limit = _address_limit()
+    limit = address_limit()
     if limit is not None and limit < ADDRESSES_NEEDED:
         raise UserError(
             f"charts are not drawn: this process may address {limit / 2**30:,.1f} GB "
@@ -23,13 +24,3 @@ def check_drawing() -> None:
             topic="report",
             hint="Raise the limit (ulimit -v unlimited) and write the report again: regard report.",
         )
-
-
-def _address_limit() -> int | None:
-    """Bytes of addresses that this process may have; None if unlimited, or unknown."""
-    try:
-        import resource  # not on every system
-    except ImportError:
-        return None
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return None if soft == resource.RLIM_INFINITY else soft

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from regard.core.errors import UserError
 from regard.runs.archive.filters import Condition
 from regard.runs.archive.index import RECIPE, STAMPED, ListedRun, read_facts
-from regard.runs.lock import lock_run
+from regard.runs.locking.lock import lock_run
 from regard.runs.recipe_paths import ORIGIN_FILE
 
 RUN_FILES = {*STAMPED, "audit.json"} - {RECIPE}
@@ -123,7 +123,11 @@ def _initial_model_paths(run: ListedRun, root: Path) -> Iterator[Path]:
 def _recipe_name(recipe: Path) -> str:
     try:
         return str(tomllib.loads(recipe.read_text(encoding="utf-8-sig")).get("name", recipe.stem))
-    except (OSError, ValueError):  # moved or changed since: usually the file has its name
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+    ):  # moved or changed since: usually the file has its name
         return recipe.stem
 
 

@@ -146,11 +146,14 @@ def _item(rows: Sequence[Row], metric: Metric) -> ErrorItem:
 
 def _input_text(row: Row) -> str:
     record: Mapping[str, Any] = row.get("record", {})
-    texts = [value for key, value in record.items() if isinstance(value, str) and key not in TRUTHS]
+    values = [value for key, value in record.items() if key not in TRUTHS]
+    lists = [value for value in values if isinstance(value, list)]
+    joined = [" ".join(each) for each in lists if all(isinstance(one, str) for one in each)]
+    texts = [*(value for value in values if isinstance(value, str)), *joined]
     return " ¦ ".join(texts) or f"item {row['item']}"
 
 
-TRUTHS = ("label", "answer", "answers", "target", "summary", "score")
+TRUTHS = ("label", "answer", "answers", "target", "summary", "score", "tags")
 "Columns with the truth, which is shown beside the input, not in it."
 
 

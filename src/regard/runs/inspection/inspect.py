@@ -25,6 +25,7 @@ from regard.models.architectures.source_bound_decoder import (
     decodes_source,
 )
 from regard.models.blocks.attention_recorder import AttentionRecorder
+from regard.models.inputs import ModelInputs
 from regard.models.model import Model, token_losses
 from regard.objectives import Vocabulary
 from regard.runs.inspection.inspection import AttentionMap, Inspection, TokenLoss, TokenRow
@@ -34,6 +35,7 @@ from regard.runs.training_audit import invalid_reasons
 MAX_NEW_TOKENS = 60
 "Of a target that the model generates itself."
 BATCH_POSITIONS = 2048
+NO_LOSSES = "no losses: the head of its task predicts no tokens"
 RECURRENT_ATTENTION = "attention"
 "Name of a recurrent model's only attention, from target to source."
 
@@ -63,13 +65,18 @@ def inspect_text(
         prepared = _single_row(model, tokenizer, ids)
     recorder = AttentionRecorder()
     example = prepared.example
-    losses = _losses(model, tokenizer, example, recorder)
     row, source = _row(tokenizer, example.inputs), None
     if example.source is not None:
         source = _row(tokenizer, example.source)
-    if model.visibility == "bidirectional":
+    token_losses: tuple[TokenLoss, ...]
+    if model.task_head is not None:
+        _record_attention(model, tokenizer, example, recorder)
+        token_losses, remarks = (), [NO_LOSSES]
+    elif model.visibility == "bidirectional":
+        _record_attention(model, tokenizer, example, recorder)
         token_losses, remarks = _masked_losses(model, tokenizer, row)
     else:
+        losses = _losses(model, tokenizer, example, recorder)
         tokens = _token_texts(tokenizer, example.targets)
         token_losses, remarks = tuple(map(TokenLoss, tokens, losses.tolist())), []
     _check_finite(recorder, token_losses)
@@ -170,6 +177,14 @@ def _truncation_remark(what: str, length: int, context: int, kept: str) -> tuple
     return (
         f"the {what} has {length:,} tokens and the context is {context:,}: the {kept} are kept",
     )
+
+
+@torch.inference_mode()
+def _record_attention(
+    model: Model, tokenizer: Tokenizer, example: Example, recorder: AttentionRecorder
+) -> None:
+    batch = collate([example], pad_id=tokenizer.padding_id, rows=[0])
+    model.body.hidden_states(ModelInputs.of_batch(batch), recorder=recorder)
 
 
 @torch.inference_mode()

@@ -42,7 +42,16 @@ def export_saved_model(
     else:
         body = saved.plain_body()
     architecture = architecture_of(saved.config)
-    report = export_model(body, saved.family, saved.tokenizer, out, architecture=architecture)
+    has_head = saved.model.task_head is not None and not separate
+    report = export_model(
+        body,
+        saved.family,
+        saved.tokenizer,
+        out,
+        architecture=architecture,
+        head=saved.model.task_head if has_head else None,
+        task_state=saved.problem.state() if has_head and saved.problem else None,
+    )
     remarks = list(report.remarks)
     if separate:
         with atomic_folder(out / "adapter") as temporary:
@@ -55,6 +64,6 @@ def export_saved_model(
                 base=str(out),
                 architecture=architecture,
             )
-    if saved.model.task_head is not None:
+    if saved.model.task_head is not None and not report.has_head:
         remarks.append(HEAD_NOT_EXPORTED)
     return replace(report, remarks=remarks)

@@ -76,13 +76,13 @@ class LoadedModel:
     def predict(self, rows: Any) -> list[Any]:
         """The prediction of its task for each row: of a list of texts (tuples of them, or
         dictionaries), a data frame or a file; None for a row without text."""
-        from regard.runs.predict import predict
+        from regard.runs.models.predict import predict
 
         return [row["predicted"] for row in predict(self, _rows(rows))]
 
     def predict_proba(self, rows: Any) -> NDArray[np.float64]:
         """(n,c): the probability of each of its `labels`; NaN for a row without text."""
-        from regard.runs.predict import predict_probabilities
+        from regard.runs.models.predict import predict_probabilities
 
         return predict_probabilities(self, _rows(rows))
 

@@ -16,6 +16,7 @@ from regard.data.corpus import Split
 from regard.data.statistics import CorpusStatistics
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.metric import Row
+from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.models.model import Model, TokenModel
 from regard.runs.health_record import HealthRecord
 from regard.runs.observer import Observer
@@ -23,6 +24,7 @@ from regard.runs.preparation.data_remarks import unknown_token_flaws
 from regard.runs.preparation.overlap import DataOverlap
 from regard.runs.recipe import Recipe
 from regard.runs.results import (
+    MODEL,
     ComparisonRecord,
     ContaminationRecord,
     SampleRecord,
@@ -30,6 +32,12 @@ from regard.runs.results import (
 )
 from regard.training.batch_loader import Examples
 from regard.training.loop import EvalResult
+
+TRIVIAL_BASELINES = ("unigram", "majority class", "most frequent answer")
+"Whoever is behind them has learned nothing of the inputs yet."
+KNOWN_TRAIN = 2.0
+"""Ratio of a baseline's perplexity to the model's on train from which on it knows the training
+text, and may be behind on dev because it does."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,28 @@ class SplitResults:
     "Scores of subsets of the items, by length or type; each row names its split."
     contamination: tuple[ContaminationRecord, ...] = ()
     "Of the splits whose scores leave out items that stand in training."
+
+    def trivial_baseline_ahead(self) -> str:
+        """The trivial baseline that the model is behind on dev, though not because it has learned
+        the training rows by heart; empty if there is none."""
+        for one in self.comparisons:
+            if one.split != "dev" or one.verdict != BaselineVerdict.BEHIND:
+                continue
+            if not one.against.startswith(TRIVIAL_BASELINES):
+                continue
+            scores = {
+                (row.split, row.of): row.value for row in self.estimates if row.metric == one.metric
+            }
+            ours, theirs = scores.get(("train", MODEL)), scores.get(("dev", one.against))
+            if ours is None or theirs is None:
+                continue
+            if one.metric == "perplexity":
+                knows_train = KNOWN_TRAIN * ours < theirs
+            else:
+                knows_train = ours > theirs
+            if not knows_train:
+                return one.against
+        return ""
 
 
 class PreparedData(ABC):
@@ -99,6 +129,15 @@ class PreparedData(ABC):
     def data_flaws(self) -> tuple[str, ...]:
         """What lets a model be right without learning, or wrong whatever it learns, in words."""
         return (*unknown_token_flaws(self.statistics), *self.overlap.flaws)
+
+    def label_counts(self, split: Split) -> Mapping[str, int]:
+        """Rows of each class, the most frequent first; empty where rows have no classes."""
+        return {}
+
+    def scored_units(self, split: Split) -> int:
+        """Items of a split that the final evaluation scores, or their groups where they have
+        them."""
+        return min(self.statistics.splits[split].documents, self.recipe.evaluate.documents)
 
     def remarks(self) -> list[str]:
         """What users have to know of the training split before training starts."""

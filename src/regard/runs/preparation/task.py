@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -98,6 +99,18 @@ class PreparedTask(PreparedData):
     def examples(self) -> TaskExamples:
         examples = [e for record in self.records["train"] for e in self.problem.examples(record)]
         return TaskExamples(examples, self.problem)
+
+    def label_counts(self, split: Split) -> Mapping[str, int]:
+        if "label" not in self.task.column_types().values():
+            return {}
+        targets = (self.task.target_text(record) for record in self.records[split])
+        return dict(Counter(map(str, targets)).most_common())
+
+    def scored_units(self, split: Split) -> int:
+        chosen = self._choose_rows(split, self.recipe.evaluate.documents)
+        scored = chosen.overlap.scored(chosen.records)
+        groups = {self.task.group_of(record) for record in scored}
+        return len(scored) if None in groups else len(groups)
 
     def remarks(self) -> list[str]:
         return list(self._training_remarks)
@@ -216,7 +229,13 @@ class PreparedTask(PreparedData):
         train_level, dev_level = (_loss_level(rows) for rows in (results.items["train"], scored))
         if train_level is None or dev_level is None:
             return HealthRecord(predictions=predictions)
-        gap = LossGap(train_level, dev_level, items=self._items, per_token=False)
+        gap = LossGap(
+            train_level,
+            dev_level,
+            items=self._items,
+            per_token=False,
+            ahead=results.trivial_baseline_ahead(),
+        )
         return HealthRecord(predictions=predictions, train_dev_gap=TrainDevGapRecord.of_gap(gap))
 
     def samples(self, model: Model) -> tuple[SampleRecord, ...]:

@@ -98,7 +98,14 @@ class PreparedText(PreparedData):
             for split, rows in results.items.items()
         }
         tables = {split: loss_table(scored[split]) for split in SPLITS}
-        return model_health(model, self.recipe, self.cache, self.tokenizer, tables=tables)
+        return model_health(
+            model,
+            self.recipe,
+            self.cache,
+            self.tokenizer,
+            tables=tables,
+            ahead=results.trivial_baseline_ahead(),
+        )
 
     def samples(self, model: Model) -> tuple[SampleRecord, ...]:
         if not model.generates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from statistics import fmean
 
@@ -10,7 +11,7 @@ from regard.data.numbers import parse_number
 from regard.data.recognition.profile import ColumnProfile, profile_column
 from regard.data.recognition.reading import Reading
 from regard.data.recognition.table import TableSample
-from regard.evaluation.formatting import join_words
+from regard.evaluation.formatting import join_words, quantity
 
 MAX_NAMED = 5
 MIN_ROWS_OF_CLASS = 10
@@ -21,7 +22,9 @@ UNBALANCED = 0.8
 def table_line(tables: Mapping[Split, TableSample]) -> str:
     """`reviews.csv: 1,204 rows, separated by semicolons`, or each file with its split."""
     if len(tables) == 1:
-        return f"{tables['train'].path.name}: {tables['train'].describe()}"
+        one = tables["train"]
+        more = f" and {one.files - 1} more" if one.files > 1 else ""
+        return f"{one.path.name}{more}: {one.describe()}"
     table = tables["train"]
     named = [f"{split} {one.path.name} {one.count()}" for split, one in tables.items()]
     others = [one.writing() for one in tables.values()]
@@ -40,7 +43,9 @@ def text_line(table: TableSample, reading: Reading) -> str:
     if reading.task == "extractive":
         each[0] += f", {profiles[0].distinct:,} different"
     missing = max(one.rows - one.filled for one in profiles)
-    return f"input: {', '.join(each)}" + (f"; {missing:,} rows without one" if missing else "")
+    return f"input: {', '.join(each)}" + (
+        f"; {quantity(missing, 'rows')} without one" if missing else ""
+    )
 
 
 def label_line(table: TableSample, reading: Reading) -> str:
@@ -49,6 +54,12 @@ def label_line(table: TableSample, reading: Reading) -> str:
     profile = _profile(table, reading.target)
     if reading.task in ("classification", "pairs"):
         return _balance(profile)
+    if reading.task == "tagging":
+        tags = [str(tag) for row in table.columns[profile.name] for tag in row or ()]
+        counts = Counter(tags)
+        named = [f"{tag} {n / len(tags):.0%}" for tag, n in counts.most_common(MAX_NAMED)]
+        more = [f"{len(counts) - MAX_NAMED} more"] if len(counts) > MAX_NAMED else []
+        return f"tags: {profile.name!r}, {len(counts)} different: {', '.join([*named, *more])}"
     if profile.numbers is not None and reading.task in ("regression", "similarity"):
         low, high = profile.numbers
         mean = fmean(parse_number(value) or 0.0 for value in profile.counts.elements())
@@ -84,7 +95,7 @@ def _balance(profile: ColumnProfile) -> str:
         shown = ", ".join(map(repr, rare[:3])) + (", …" if len(rare) > 3 else "")
         said += f"; fewer than {MIN_ROWS_OF_CLASS} rows: {shown}"
     if missing := profile.rows - profile.filled:
-        said += f"; {missing:,} rows without one"
+        said += f"; {quantity(missing, 'rows')} without one"
     return said
 
 

@@ -71,6 +71,18 @@ def looks_like_a_table(path: Path) -> bool:
     return len(tabs) > 1 and min(tabs) > 0 and tabs.count(tabs[0]) >= 0.95 * len(tabs)
 
 
+def looks_tagged(path: Path) -> bool:
+    """Whether the lines between blank ones are a word with its tags: in two to six columns."""
+    lines = [line.split() for line in islice(read_lines(path), 500)]
+    widths = [len(line) for line in lines if line]
+    blank = len(lines) - len(widths)
+    is_regular = bool(widths) and 2 <= widths[-1] <= 6 and len(set(widths[1:])) == 1
+    if not is_regular or blank < 2:
+        return False
+    words, tags = ({line[at] for line in lines if len(line) == widths[-1]} for at in (0, -1))
+    return 2 * len(tags) <= len(words)
+
+
 def choose_language_model(preview: CorpusPreview, *, where: str) -> ModelChoice:
     if preview.tokens < MIN_TOKENS:
         raise UserError(

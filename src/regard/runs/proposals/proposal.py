@@ -25,6 +25,7 @@ from regard.runs.proposals.describe import columns_left_out, label_line, table_l
 from regard.runs.proposals.language_model import (
     choose_language_model,
     looks_like_a_table,
+    looks_tagged,
     preview_corpus,
 )
 from regard.runs.proposals.lengths import measure, measure_texts
@@ -148,8 +149,11 @@ def _texts(
         drawn = join_words(f"{one.key} = {one.value:g}" for one in settings)
         said.append(f"splits: {drawn}: about {held_out:,} documents each")
     first = Path(sources[0])
-    if found.table is None and first.is_file() and looks_like_a_table(first):
-        said.append(f"{first.name} has tabs in every line: if it is a table, rename it to .tsv")
+    if found.table is None and first.is_file():
+        if looks_tagged(first):
+            said.append(f"{first.name} looks like words with tags: to tag, rename it to .conll")
+        elif looks_like_a_table(first):
+            said.append(f"{first.name} has tabs in every line: if it is a table, rename it to .tsv")
     return settings, model, said
 
 

@@ -23,12 +23,12 @@ from regard.data.recognition.files import Files, find_files, parallel_name
 from regard.data.recognition.profile import as_text, is_missing, profile_column
 from regard.data.recognition.reading import LANGUAGE_MODEL, Reading
 from regard.data.recognition.roles import find_readings
-from regard.data.recognition.table import TableSample, read_table
+from regard.data.recognition.table import TableSample, read_tables
 from regard.tasks import TASKS
 
 RECOGNISED = (
     *("classification", "pairs", "regression", "similarity", "extractive", "recall"),
-    *("translation", "summarisation"),
+    *("translation", "summarisation", "tagging"),
 )
 
 
@@ -84,7 +84,9 @@ def recognise(sources: Sequence[str], wishes: Wishes) -> Recognised:
     first = files.train
     if not first.is_file() or file_format(first) == "txt":
         return _recognise_text(files, first, wishes)
-    tables: dict[Split, TableSample] = {"train": read_table(first, header=wishes.header)}
+    tables: dict[Split, TableSample] = {
+        "train": read_tables(files.paths.get("train", [first]), header=wishes.header)
+    }
     train = tables["train"]
     _check_names(train, wishes)
     split_column = None if len(files.splits) > 1 else _split_column(train.columns)
@@ -215,7 +217,7 @@ def _with_other_splits(found: Recognised) -> Recognised:
     for split in ("dev", "test"):
         if split not in splits:
             continue
-        read = read_table(Path(splits[split][0]), header=train.header)
+        read = read_tables(found.files.paths[split], header=train.header)
         missing = [name for name in found.readings[0].columns.values() if name not in read.columns]
         if missing:
             remarks.append(f"{read.path.name} is left out, for it lacks {missing[0]!r}")
@@ -287,5 +289,5 @@ def _pattern(sources: Sequence[str]) -> Files:
     if len(sources) == 1 and glob.has_magic(sources[0]):
         found = sorted(glob.glob(sources[0], recursive=True))  # noqa: PTH207
         if found and file_format(Path(found[0])) != "txt":
-            return Files({"train": tuple(found)})
+            return Files({"train": tuple(sources)}, paths={"train": tuple(map(Path, found))})
     return files

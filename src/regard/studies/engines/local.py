@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from regard.runs.lock import is_locked
+from regard.runs.locking.lock import is_locked
 from regard.runs.observer import OnJob, ignore_job
 from regard.studies.engines.efficiency import Efficiency
 from regard.studies.engines.job import Job, JobResult, ended_jobs, last_line

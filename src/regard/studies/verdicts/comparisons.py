@@ -62,6 +62,12 @@ class Comparisons:
         score_function = metric.score_function(score_key.partition(".")[2])
         return replace(method_difference(ours, theirs, score_function), look=look)
 
+    def doubt(self, name: str, score_key: str) -> str:
+        """What the items of a split say against a verdict on this score; empty if nothing."""
+        split, _, score_name = score_key.partition(".")
+        run = next(iter(self.completed[name].values()))
+        return run.metric.doubt(score_name, run.statistics[split])
+
 
 def compare_variants(
     comparisons: Comparisons, score_key: str, divergences: Sequence[DivergenceOutcome]
@@ -98,8 +104,13 @@ def compare_variants(
         previews = [one for one in differences if not _has_all_seeds(one)]
         complete = [one for one in differences if _has_all_seeds(one)]
         judged = holm_at_looks(complete, comparisons=comparisons.looks.comparisons)
+    outcomes = [verdict_outcome(score_key, one, lower_is_better=lower_is_better) for one in judged]
+    doubts = {one.a: comparisons.doubt(one.a, score_key) for one in judged}
     return [
-        *(verdict_outcome(score_key, one, lower_is_better=lower_is_better) for one in judged),
+        *(
+            replace(one, notes=(*one.notes, doubt)) if (doubt := doubts[one.variant]) else one
+            for one in outcomes
+        ),
         *(preview_outcome(score_key, one) for one in previews),
         *not_compared,
     ]

@@ -6,7 +6,9 @@ At a look every variant has the same number of seeds, 0, 1, 2, …, and the deci
 at the level of that look (`evaluation/statistics/sequential.py`). A comparison that is decided
 stays at its look, with the seeds it had. The study stops at the first look that leaves none open,
 at the last, or where a look cannot be taken: comparisons of which runs are missing are a preview
-and get no verdict, and the same command trains what is missing and takes the look.
+and get no verdict, and the same command trains what is missing and takes the look. A variant that
+leaks, collapses or diverges is compared by no mean at any look, and one of which every run fails by
+none at this one: neither keeps a study going.
 
 All looks are judged again from the run folders each time, so a study that is interrupted, or run
 again after it was decided, comes to the same look.

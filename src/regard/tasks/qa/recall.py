@@ -67,7 +67,10 @@ class Recall(TextToText):
     "The column that holds the answer, or a list of answers that count."
     seen: str = "seen"
     "The column that says whether the pretraining text mentions the subject; may be missing."
-    seen_in: Annotated[Data | None, BeforeValidator(_as_data)] = None
+    seen_in: Annotated[
+        Data | None,
+        BeforeValidator(_as_data, json_schema_input_type=str | tuple[str, ...] | Data | None),
+    ] = None
     """The pretraining text, as in its recipe's [data] (a name, or the same table): a subject that
     its train split does not mention was never seen. It overrides the column."""
     subject: str | None = None

@@ -55,6 +55,8 @@ class Bert(Architecture):
     }
     head_bias = "cls.predictions.bias"
     head_linear = "cls.predictions.decoder"
+    pooler_name = "pooler.dense"
+    classifier_name = "classifier"
     class_names = ("BertModel", "BertForMaskedLM")
 
     @property
@@ -93,7 +95,7 @@ class Bert(Architecture):
             "segments": config.integer("type_vocab_size", 2) if segments else 0,
             "embedding_norm": True,
             "head_transform": transform,
-            "pooler": "pooler.dense.weight" in available,
+            "pooler": f"{self.pooler_name}.weight" in available,
         }
 
     def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
@@ -103,7 +105,7 @@ class Bert(Architecture):
             **self.in_every_block(family, BLOCK),
         }
         if family.pooler:
-            modules["pooler.linear"] = TensorMapping("pooler.dense")
+            modules["pooler.linear"] = TensorMapping(self.pooler_name)
         tables = {
             "embedding.tokens.weight": TensorMapping("embeddings.word_embeddings.weight"),
             "embedding.positions.weight": TensorMapping(

@@ -30,16 +30,24 @@ class Roberta(Bert):
         "head.transform.linear": "lm_head.dense",
         "head.transform.norm": "lm_head.layer_norm",
     }
+    classifier_name = "classifier.out_proj"
     head_bias = "lm_head.bias"
     head_linear = "lm_head.decoder"
     class_names = ("RobertaModel", "RobertaForMaskedLM")
 
-    def __init__(self, *, pad: int = DEFAULT_PAD_ID) -> None:
+    def __init__(self, *, pad: int = DEFAULT_PAD_ID, pooler: str = Bert.pooler_name) -> None:
         self.pad = pad
+        self.pooler_name = pooler
 
     @classmethod
     def for_config(cls, config: ConfigKeys) -> Roberta:
-        return cls(pad=config.integer("pad_token_id", DEFAULT_PAD_ID))
+        plain = cls(pad=config.integer("pad_token_id", DEFAULT_PAD_ID))
+        is_classifier = config.class_name.endswith("ForSequenceClassification")
+        return plain.with_classifier() if is_classifier else plain
+
+    def with_classifier(self) -> Roberta:
+        # Its classification head begins with what is a pooler in BERT.
+        return Roberta(pad=self.pad, pooler="classifier.dense")
 
     @classmethod
     def for_tokenizer(cls, tokenizer: Tokenizer) -> Roberta:

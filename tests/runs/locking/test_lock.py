@@ -2,47 +2,14 @@
 
 import errno
 import os
-import subprocess
-import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.runs.locking.other_process import held_by_another_process
 
 from regard.core.errors import UserError
-from regard.runs import lock, lock_holder
-from regard.runs.lock import RunLockedError, is_locked, lock_run, lock_run_for_evaluation
-
-HOLD = """
-import errno, platform, sys, time
-from pathlib import Path
-from regard.runs import lock_holder
-from regard.runs.lock import lock_run
-
-folder, deed, host, file_system = sys.argv[1:]
-lock_holder.BEAT_SECONDS = 0.1
-if host:
-    platform.node = lambda: host
-if file_system == "no locks":
-    import filelock._unix
-    def refuse(descriptor):
-        raise OSError(errno.ENOLCK, "no locks here")
-    filelock._unix._lock_fd_nonblocking = refuse
-with lock_run(Path(folder), deed):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-@contextmanager
-def held_by_another_process(folder, deed="training", *, host="", file_system="system locks"):
-    command = [sys.executable, "-c", HOLD, str(folder), deed, host, file_system]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
-        try:
-            assert holder.stdout.readline() == "held\n"
-            yield holder
-        finally:
-            holder.kill()
+from regard.runs.locking import lock, lock_holder
+from regard.runs.locking.lock import RunLockedError, is_locked, lock_run, lock_run_for_evaluation
 
 
 def refuse_locks(monkeypatch, number=errno.ENOLCK):

@@ -20,7 +20,7 @@ from pathlib import Path
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout, UnixFileLock
 
 from regard.core.errors import UserError
-from regard.runs.lock_holder import Deed, LockHolder, announced, is_beating
+from regard.runs.locking.lock_holder import Deed, LockHolder, announced, is_beating
 
 LOCK, SOFT_LOCK, WRITER = "lock", "soft-lock", "writer.json"
 SOFT_TIMEOUT_SECONDS = 0.1

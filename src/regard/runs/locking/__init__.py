@@ -1,0 +1,1 @@
+"""One writer per run folder: its lock, and who holds it."""
