@@ -46,10 +46,14 @@ class AdditiveScore(AttentionFunction):
         # A larger std than the model's default, and a random bias: around 0 tanh is linear, without
         # a term in which query and key interact, and learning where to attend starts late.
         self.init_std = d**-0.5
-        self.query_weight = nn.Parameter(torch.randn(h, d, hidden) * self.init_std)
-        self.key_weight = nn.Parameter(torch.randn(h, d, hidden) * self.init_std)
-        self.out_weight = nn.Parameter(torch.randn(h, hidden) * self.init_std)
-        bias = torch.randn(h, hidden) * self.init_std
+        # A model draws normal values in place of these (`models/init_weights.py`). They are uniform,
+        # of the same deviation: parameters are counted without memory (device meta), where a normal
+        # draw imports torch's compiler, a second of every process.
+        bound = self.init_std * 3**0.5
+        self.query_weight = nn.Parameter(torch.empty(h, d, hidden).uniform_(-bound, bound))
+        self.key_weight = nn.Parameter(torch.empty(h, d, hidden).uniform_(-bound, bound))
+        self.out_weight = nn.Parameter(torch.empty(h, hidden).uniform_(-bound, bound))
+        bias = torch.empty(h, hidden).uniform_(-bound, bound)
         self.bias = nn.Parameter(bias) if shape.biases else None
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
