@@ -62,7 +62,7 @@ difference is below {percent:g} % (pocock, looks at 3, 5, 8, 12; {fewer:,} studi
 **Skewed scores**, as in the section on them: equal means, only the seeds vary, looks at 3, 5, 8 and
 12; {fewer:,} studies per cell. Where both methods vary alike no cell may exceed 6 %. Where only one
 is skewed and the other does not vary, an early look meets the tail even less often than all seeds
-do: planned looks make that worse, `obrien-fleming` less than `pocock`.
+do: planned looks make that worse, `obrien-fleming` mostly less than `pocock`.
 
 {skewed}
 """
