@@ -24,8 +24,6 @@ def results_text():
 class DrawnTrainings:
     """An engine that draws losses instead of training, and remembers what it was to train."""
 
-    slots, trainings, training_seconds = 1, 0, 0.0
-
     def __init__(self):
         self.better_by = {}
         "Nats per document by which a variant is better, or a function of the seed."
@@ -41,6 +39,9 @@ class DrawnTrainings:
 
     def start(self, jobs):
         pass
+
+    def efficiency(self):
+        return None
 
     def run_jobs(self, jobs):
         return [self.run(job) for job in jobs]
