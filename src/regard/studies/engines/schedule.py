@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.runs.lock import is_locked
+from regard.runs.locking.lock import is_locked
 from regard.studies.engines.job import Job, JobResult, ended_jobs
 
 
