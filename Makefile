@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Optional: compiled if there is a C compiler.
 KERNELS := $(wildcard src/regard/ops/cpu/*.[ch])
 
-.PHONY: setup demo test test-all torture bench lint format docs clean
+.PHONY: setup demo test test-all sanitize torture bench lint format docs clean
 
 setup: .venv/ready
 
@@ -34,6 +34,10 @@ test: lint
 
 test-all: lint
 	$(BIN)/pytest -q -n 2 --dist worksteal --hypothesis-profile thorough
+
+# Part of test-all: kernels built with AddressSanitizer and UBSan, over random shapes.
+sanitize: setup
+	$(BIN)/pytest -q -rs tests/ops/cpu/test_sanitizers.py
 
 # Hours, and each time other trials: counts add up over days in docs/reliability.json and .md.
 # TORTURE is the fraction of the full counts: 0.01 takes minutes, and is part of `make test-all`.

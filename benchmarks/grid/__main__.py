@@ -80,7 +80,7 @@ def time_point(
     infos = {name: contestant.begin(size) for name, contestant in contestants.items()}
     check_same_work(size, infos)
     times = interleaved_times(
-        {name: _turns(contestant) for name, contestant in contestants.items()}, rounds=rounds
+        {name: turns_of(contestant) for name, contestant in contestants.items()}, rounds=rounds
     )
     for contestant in contestants.values():
         contestant.finish()
@@ -102,7 +102,7 @@ def time_point(
     }
 
 
-def _turns(contestant: ContestantProcess) -> Any:
+def turns_of(contestant: ContestantProcess) -> Any:
     time.sleep(SETTLE_SECONDS)
     steps = max(1, math.ceil(TURN_SECONDS / contestant.turn(1)))
 

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from benchmarks.speed.ours import our_command_step
+from benchmarks.grid.one_kernel_off import is_ours, operators_of, our_step_without
 from benchmarks.speed.peers import PeerStep, build_plain_gpt, count_parameters
 from benchmarks.speed.sizes import Size
 from benchmarks.speed.timing import OURS
@@ -110,9 +110,11 @@ def _answer(answers: Any, value: object) -> None:
 
 def _serve_turns(program: str, size: Size, answer: Callable[[object], None]) -> None:
     step, parameters = build_step(program, size)
-    loss = step()
+    info = {"loss": step(), "parameters": parameters, "threads": torch.get_num_threads()}
+    if is_ours(program):
+        info["operators"] = operators_of(step)
     step()
-    answer({"loss": loss, "parameters": parameters, "threads": torch.get_num_threads()})
+    answer(info)
     while steps := int(sys.stdin.readline()):
         began = time.perf_counter()
         for _ in range(steps):
@@ -123,8 +125,8 @@ def _serve_turns(program: str, size: Size, answer: Callable[[object], None]) -> 
 def build_step(program: str, size: Size) -> tuple[Callable[[], float], int]:
     """A step, and the number of its parameters."""
     ours = size.model()
-    if program == OURS:
-        return our_command_step(size), count_parameters(ours.parameters())
+    if is_ours(program):
+        return our_step_without(program, size), count_parameters(ours.parameters())
     model = build_plain_gpt(size, ours, dropout=0.0)
     loss = torch.compile(model) if program == COMPILED else None
     return PeerStep(model, size.ids(), loss=loss), count_parameters(model.parameters())

@@ -29,11 +29,11 @@ def our_step(size: Size, *, dropout: float, **changes: object) -> Callable[[], f
     return lambda: step(batch)
 
 
-def our_command_step(size: Size) -> Callable[[], float]:
+def our_command_step(size: Size, **changes: object) -> Callable[[], float]:
     """A step on the same batch every time, by the machine that `regard train` chooses for it."""
     settings, batch = Train(max_grad_norm=MAX_GRAD_NORM), size.batch()
     machine = choose_machine(settings.device, threads=settings.threads)
-    step = _updates(size.model(), settings, machine)
+    step = _updates(size.model(**changes), settings, machine)
     return lambda: step(batch)
 
 

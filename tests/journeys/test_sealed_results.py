@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,20 @@ def test_a_run_continued_without_its_results_is_sealed_anew(trained: Workspace) 
     assert trained.invoke("train", "runs/tiny", "--resume").exit_code == 0
     assert trained.invoke("report", "runs/tiny").exit_code == 0
     assert (home / "items" / "dev.jsonl").read_bytes() == before
+
+
+def test_a_report_does_not_bring_a_deleted_run_back(
+    trained: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may delete the run while its page is rendered."""
+    run = trained.folder / "runs/tiny"
+
+    def page_of_a_run_deleted_meanwhile(_: object) -> str:
+        shutil.rmtree(run)
+        return "<p>page</p>"
+
+    monkeypatch.setattr("regard.reports.run_report.report_html", page_of_a_run_deleted_meanwhile)
+    result = trained.invoke("report", "runs/tiny")
+    assert result.exit_code == 2
+    assert "does not exist any more" in result.error
+    assert not run.exists()

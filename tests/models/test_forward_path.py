@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,19 +19,19 @@ from regard.core.settings import read_settings
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
 from regard.models.families.encoder_decoder import EncoderDecoder
+from regard.ops import attention as attention_ops
 
 MAX_FRAMES = 8
 SOURCE = str(Path(regard.__file__).parent)
 VOCABULARY = 23
 FAMILIES = {"decoder": Decoder, "encoder": Encoder, "encoder-decoder": EncoderDecoder}
 OPERATIONS = [
-    (kernels._KernelAttention, "apply"),
     (F, "scaled_dot_product_attention"),
     (dot_blocks._DotBlocks, "apply"),
     (additive_blocks._AdditiveBlocks, "apply"),
     (torch, "softmax"),
 ]
-"Whatever computes a softmax over keys: the C kernel's wrapper, torch's fused one, the others."
+"Whatever computes a softmax over keys, besides the kernels: torch's operations, and ours on them."
 
 
 def build(family, attention, **settings):
@@ -73,6 +74,8 @@ def paths(monkeypatch):
 
         return call
 
+    operators = {name: recording(getattr(attention_ops, name)) for name in ("DOT", "ADDITIVE")}
+    monkeypatch.setattr(kernels, "attention", SimpleNamespace(fits=attention_ops.fits, **operators))
     for owner, name in OPERATIONS:
         monkeypatch.setattr(owner, name, recording(getattr(owner, name)))
     return recorded

@@ -13,7 +13,7 @@ from regard.core.errors import UserError
 
 if TYPE_CHECKING:
     from regard.studies.judging.item_table import ItemTable
-    from regard.studies.judging.judge import JudgeSettings
+    from regard.studies.judging.settings import JudgeSettings
     from regard.studies.outcome import Outcome
 
 
@@ -41,7 +41,7 @@ def judge(
     """
     from regard.studies.judging.columns import RowFilter
     from regard.studies.judging.item_table import as_key
-    from regard.studies.judging.judge import JudgeSettings
+    from regard.studies.judging.settings import JudgeSettings
     from regard.studies.judging.sources import tables_of
 
     if not results:

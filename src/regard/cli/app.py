@@ -19,7 +19,9 @@ def main() -> None:
     """Run one command."""
     accept_any_character(sys.stdout, sys.stderr)
     limit_spinning()
-    run_command(lambda: app(quiet_first(sys.argv[1:]), standalone_mode=False))
+    arguments = quiet_first(sys.argv[1:])
+    # Named, for it may run as `python -m regard`.
+    run_command(lambda: app(arguments, prog_name="regard", standalone_mode=False))
 
 
 def quiet_first(arguments: list[str]) -> list[str]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import RenderableType
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 
-from regard.cli.console import console
+from regard.cli.console import PIPE_WIDTH, console
 
 INDENT = 2
 "Spaces before what a command prints."
@@ -31,5 +32,9 @@ def plain_table(*, show_header: bool = True, show_footer: bool = False) -> Table
 
 
 def print_indented(shown: RenderableType, *, above: int = 0, below: int = 0) -> None:
-    """Print with empty lines above and below."""
-    console().print(Padding(shown, (above, 0, below, INDENT)))
+    """Print with empty lines above and below. A terminal too narrow for a table's words wraps its
+    lines: no word or number is cut."""
+    out = console()
+    unlimited = out.options.update(width=PIPE_WIDTH)
+    out.width = max(out.width, 2 * INDENT + Measurement.get(out, unlimited, shown).minimum)
+    out.print(Padding(shown, (above, 0, below, INDENT)))

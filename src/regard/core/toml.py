@@ -19,6 +19,9 @@ from regard.core.files import read_text
 from regard.core.untrusted import MAX_DEPTH, check_depth, check_values
 
 RECIPE_HINT = "Give a recipe (TOML): `regard new YOUR_FILE` writes one; recipes/ has some that run."
+RUN_HINT = (
+    "As a run it would be a folder: `regard runs` lists them, and `regard train RECIPE` makes one."
+)
 STUDY_HINT = "Give a study (TOML), such as recipes/masking.toml."
 
 
@@ -92,6 +95,8 @@ def read_toml(file: Path, *, topic: str) -> TomlTable:
             hint="Give a recipe (TOML), or a run folder such as runs/mini-gpt.",
         )
     hint = STUDY_HINT if topic == "study" else RECIPE_HINT
+    if topic == "recipe" and not file.suffix and not file.exists():
+        hint = RUN_HINT
     text = read_text(file, topic=topic, hint=hint)
     try:
         return TomlTable(file, _parse(text), _key_lines(text))

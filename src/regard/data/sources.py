@@ -181,6 +181,13 @@ def find_source(name: str, options: ReadOptions) -> Source:
         return FileSource(name, options, list(parallel.values()), list(parallel))
     if glob.has_magic(name):
         return _glob(name, path, options)
+    if " " in name and not path.suffix:
+        raise UserError(
+            "there is no file or folder of this name, and a text is given in a file",
+            topic="data",
+            where=repr(name),
+            hint="Write it into a file, one document on each line, and give that.",
+        )
     guess = closest(name, BUILTIN.names())
     hint = "Check the path; it starts at the recipe, or in the current folder. Built in: "
     raise UserError(

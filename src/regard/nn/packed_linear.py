@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.core.process import cpu
 from regard.nn.activations import IDENTITY, Activation
 from regard.nn.linear import is_plain_linear
-from regard.ops.cpu import decode, library
+from regard.ops.cpu import decode
 
 MANY_ROWS = 6
 "From here on weights are stored input-major, whatever their shape."
@@ -45,7 +45,7 @@ def pack_layers(
         return lambda x: torch.cat([layer(x) for layer in separate], dim=-1)
     weight = _concatenate([layer.weight for layer in plain])
     bias = None if plain[0].bias is None else _concatenate([layer.bias for layer in plain])
-    if packed_for and library.supports(weight):
+    if packed_for and decode.supports(weight):
         return decode.packed_linear(weight, bias, activation_id=activation.kernel_id)
     return _with_activation(_choose_layout(weight, bias, rows=packed_for), activation)
 

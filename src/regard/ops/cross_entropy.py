@@ -20,15 +20,19 @@ Shapes: n rows, w model width, v vocabulary.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from regard.ops import operators
 from regard.ops.cpu import library
 from regard.ops.softmax_exp2 import LOG2_E, in_safe_range
 
@@ -48,7 +52,8 @@ def weighted_cross_entropy(
     """Σ weight · loss; x (…,w), table (v,w), targets and weights (…)."""
     x, targets, row_weights = x.flatten(0, -2), targets.flatten(), weights.flatten()
     counts = row_weights > 0
-    if not bool(counts.all()):  # weight 0, such as padding: no logits
+    # Weight 0, such as padding: no logits. Fake tensors have no values: the usual case.
+    if not (isinstance(counts, FakeTensor) or bool(counts.all())):
         x, targets, row_weights = x[counts], targets[counts], row_weights[counts]
     total: Tensor = _WeightedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         x.to(table.dtype), table, targets, row_weights, smoothing
@@ -117,10 +122,19 @@ class LogitsPass(NamedTuple):
 
 
 def supports(x: Tensor, table: Tensor, weights: Tensor) -> bool:
-    """Whether the kernel takes (n,w), (v,w) and (n); shapes are checked here, not in C."""
-    n, w = x.shape
-    fits = w == table.shape[1] and weights.shape == (n,) and library.fills_vectors(w)
-    return n >= MIN_ROWS and fits and library.supports(x, table)
+    """Whether the kernel takes (n,w), (v,w) and (n), and is faster."""
+    return len(x) >= MIN_ROWS and library.in_use() and _fits(x, table, weights)
+
+
+def _fits(x: Tensor, table: Tensor, weights: Tensor, *_: Any) -> bool:
+    """Shapes are checked here, not in C."""
+    return (
+        x.ndim == table.ndim == 2
+        and x.shape[1] == table.shape[1]
+        and weights.shape == x.shape[:1]
+        and library.fills_vectors(x.shape[1])
+        and library.takes(x, table, weights)
+    )
 
 
 def kernel_pass(
@@ -128,22 +142,60 @@ def kernel_pass(
 ) -> LogitsPass | None:
     """(n,w), (v,w), (n), and which of d_x and d_table are needed; None where a denominator over-
     or underflows."""
+    denominator, d_x, d_table = LOGITS_PASS(x, table, weights, needs)
+    if not in_safe_range(denominator):
+        return None
+    return LogitsPass(denominator.log(), d_x, d_table)
+
+
+def _run_kernel(
+    x: Tensor, table: Tensor, weights: Tensor, output_mask: Sequence[bool]
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Denominators (n), and the gradients that are needed."""
     (n, w), v = x.shape, len(table)
     padded = library.padded_to_panels(v)
     # Independent of the number of threads, for bits would depend on it.
-    chunk = max(MIN_ROWS, min(MAX_ROWS, KERNEL_LOGITS // padded // 16 * 16))
-    denominator = x.new_empty(n)
-    d_x = x.new_empty(n, w) if needs[0] else None
-    d_table = x.new_zeros(padded, w) if needs[1] else None
+    chunk = max(MIN_ROWS, min(MAX_ROWS, KERNEL_LOGITS // max(padded, 1) // 16 * 16))
+    denominator, d_x, _ = _fake(x, table, weights, (output_mask[0], False))
+    d_table = x.new_zeros(padded, w) if output_mask[1] else None
     library.run(
         "regard_cross_entropy",
         *(tensor.contiguous() for tensor in (x, x * LOG2_E, weights, table)),
         *(denominator, d_x, d_table),
         *(n, v, w, chunk, torch.get_num_threads()),
     )
-    if not in_safe_range(denominator):
-        return None
-    return LogitsPass(denominator.log(), d_x, None if d_table is None else d_table[:v])
+    return denominator, d_x, None if d_table is None else d_table[:v]
+
+
+def _fake(
+    x: Tensor, table: Tensor, weights: Tensor, output_mask: Sequence[bool]
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    x_needs, table_needs = output_mask
+    return (
+        x.new_empty(len(x)),
+        x.new_empty(x.shape) if x_needs else None,
+        x.new_empty(table.shape) if table_needs else None,
+    )
+
+
+def _flops(
+    x: Sequence[int],
+    table: Sequence[int],
+    weights: Sequence[int],
+    output_mask: Sequence[bool],
+    **_: Any,
+) -> int:
+    return 2 * math.prod(x) * table[0] * (1 + sum(output_mask))
+
+
+LOGITS_PASS = operators.define(
+    "logits_pass(Tensor x, Tensor table, Tensor weights, bool[2] output_mask)"
+    " -> (Tensor, Tensor, Tensor)",
+    cpu=_run_kernel,
+    fits=_fits,
+    fake=_fake,
+    flops=_flops,
+)
 
 
 def _chunked_pass(

@@ -75,7 +75,7 @@ def write_report(folder: Path, *, out: Path | None = None) -> Path:
     folder = Path(folder)
     page = report_html(read_run(folder))
     target = folder / "report.html" if out is None else Path(out)
-    write_page(target, page)
+    write_page(target, page, creates_folder=out is not None)
     return target
 
 
@@ -238,11 +238,13 @@ def _order_key(order: Sequence[str]) -> Callable[[str], tuple[int, str]]:
     return lambda name: (order.index(name) if name in order else len(order), name)
 
 
-def write_page(target: Path, page: str) -> None:
+def write_page(target: Path, page: str, *, creates_folder: bool = True) -> None:
+    """`creates_folder` not for a run's own: one that was deleted meanwhile must not come back."""
     if target.is_dir():
         raise UserError("is a folder", topic="output", where=str(target), hint="Name a file.")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        if creates_folder:
+            target.parent.mkdir(parents=True, exist_ok=True)
         write_text(target, page)
     except (PermissionError, FileExistsError, NotADirectoryError) as problem:
         raise UserError(

@@ -78,7 +78,7 @@ def write_comparison_report(home: Path, outcome: Outcome, *, out: Path | None = 
     write_text(home / "tables.tex", tables.latex(evidence))
     with suppress(UserError):  # the page says in their places that charts are not drawn
         _write_charts(home / "charts", evidence, attention)
-    write_page(home / "report.html", page)
+    write_page(home / "report.html", page, creates_folder=False)
     return home / "report.html"
 
 

@@ -21,6 +21,7 @@ from regard.core.errors import UserError
 from regard.core.ledger import total_parameters
 from regard.core.settings import read_settings, to_table
 from regard.models.families import Family
+from regard.ops.cpu import library
 from regard.runs.experiment import Experiment, build_experiment
 from regard.runs.models.init_from import preview_initial_model
 from regard.runs.observer import Observer
@@ -101,12 +102,14 @@ def _update_cost(experiment: Experiment, budget: Budget) -> float:
 
 
 def update_flops(experiment: Experiment) -> float:
-    """FLOPs of one update, forward and backward."""
+    """FLOPs of one update, forward and backward, by torch's operations: kernels have formulas too,
+    but a budget must not depend on the CPU."""
     batch = experiment.loader.build_batch(experiment.loader.plan(0)[0], epoch=0).to(
         experiment.machine.device
     )
     model = experiment.model.train()
-    with FlopCounterMode(display=False, custom_mapping=_CPU_FLASH_FLOPS) as counter:
+    counter = FlopCounterMode(display=False, custom_mapping=_CPU_FLASH_FLOPS)
+    with library.without_kernels(), counter:
         losses = [term.sum / term.weight for term in model(batch).values()]
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
     model.zero_grad(set_to_none=True)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from regard.runs.lock import lock_run
 from rich.console import Console
 from tests.runs.archive.test_index import write_run
 from tests.wording import says
@@ -20,6 +19,7 @@ from regard.cli import app
 from regard.cli.studies import runs as runs_command
 from regard.cli.studies import runs_deletion, runs_table
 from regard.runs.archive import deletion
+from regard.runs.locking.lock import lock_run
 
 
 @dataclass(frozen=True)
@@ -322,8 +322,8 @@ def test_undeletable_files_are_reported(regard, three_runs, monkeypatch):
 
 
 def test_run_that_is_being_trained_is_not_deleted(regard, three_runs):
-    with lock_run(Path("runs/stopped")):
+    with lock_run(Path("runs/stopped"), "training"):
         result = regard("--delete", "stopped", "--yes")
     assert result.code == 2
-    assert "another process is training into" in result.err
+    assert "another process is writing to" in result.err
     assert "stopped" in remaining_runs()

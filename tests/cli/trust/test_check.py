@@ -1,6 +1,7 @@
 """`regard check`: output, JSON and exit codes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,15 @@ LEAKY = CORRECT.replace(
     "    def normalise(self, scores, allowed):\n"
     "        return scores.softmax(-1) * allowed\n",
 )
+WRONG = '        raise IndexError("no such head")\n'
+RAISING = {
+    "scores": CORRECT.replace("    pass\n", f"    def scores(self, q, k):\n{WRONG}"),
+    # Not at its default width, so that the part itself can be built.
+    "build": CORRECT.replace(
+        "        return Function()\n",
+        f"        if shape.width == 2:\n    {WRONG}        return Function()\n",
+    ),
+}
 CORRECT_ON_PURPOSE, LEAKY_ON_PURPOSE = (
     text.replace("Mine(AttentionKind)", "Mine(BrokenKind)") for text in (CORRECT, LEAKY)
 )
@@ -112,6 +122,19 @@ def test_json_has_every_result(workspace: Workspace) -> None:
     assert (table["as_declared"], part["catalog"], part["name"]) == (False, "attention", "leaky")
     broken = {r["contract"] for r in part["results"] if not r["as_declared"]}
     assert broken == {"forbidden-keys", "padding", "cache"}
+
+
+@pytest.mark.parametrize("where", ["scores", "build"])
+def test_the_configuration_is_said_where_code_raises(workspace: Workspace, where: str) -> None:
+    workspace.write("mine.py", RAISING[where].format(name="mine", declared=""))
+    result = workspace.invoke("check", "mine.py", "--configurations", "8", "--json")
+    assert result.exit_code == 1, result.stderr
+    (part,) = json.loads(result.stdout)["parts"]
+    sentences = [one["sentence"] for one in part["results"] if "IndexError" in one["sentence"]]
+    assert sentences
+    for sentence in sentences:
+        assert "mine.py, line" in sentence
+        assert re.search(r"heads of \d+", sentence)
 
 
 def test_part_without_contracts_is_loaded(workspace: Workspace) -> None:

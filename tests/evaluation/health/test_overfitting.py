@@ -26,6 +26,16 @@ def test_dev_worse_than_train() -> None:
     assert low < 0.4 < high
 
 
+def test_a_model_behind_a_trivial_baseline_is_not_called_overfitting() -> None:
+    gap = LossGap(losses(5.0), losses(5.4, seed=1), ahead="unigram")
+    assert gap.fit is FitVerdict.LEARNED_LITTLE
+    assert "dev is worse than train" in gap.sentence
+    assert "unigram" in gap.sentence
+    assert "overfitting" not in gap.sentence
+    easier = LossGap(losses(5.4), losses(5.0, seed=1), ahead="unigram")
+    assert easier.fit is FitVerdict.DEV_EASIER
+
+
 def test_train_worse_than_dev_is_never_called_overfitting() -> None:
     # Train perplexity 401, dev 381: a coursework called this overfitting.
     gap = LossGap(losses(np.log(401), spread=0.1), losses(np.log(381), seed=1, spread=0.1))

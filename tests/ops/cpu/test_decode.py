@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
 
 from regard.attention.cache import KVCache
 from regard.nn import activations
@@ -126,3 +127,14 @@ def test_packed_linear_refuses_other_shapes_and_dtypes(x):
         pytest.raises(ValueError, match=r"expected \(rows, 4\) or \(4,\) of float32"),
     ):
         pack_layers([torch.nn.Linear(4, 3)], packed_for=2)(x)
+
+
+def test_dispatch_modes_see_torchs_operations():
+    """Decode kernels are no operators: a counter would miss them, a fake tensor has no memory."""
+    layer, x = torch.nn.Linear(32, 48), torch.randn(3, 32)
+    qkv, keys = torch.randn(3, 4, 1, 16), torch.randn(3, 1, 8, 16)
+    assert decode.supports_decode_attention(qkv, keys, keys)
+    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+        pack_layers([layer], packed_for=3)(x)
+        assert not decode.supports_decode_attention(qkv, keys, keys)
+    assert counter.get_total_flops() == 2 * 3 * 32 * 48

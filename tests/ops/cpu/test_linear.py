@@ -5,7 +5,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from regard.audits.forward.float64 import force_float64
 from regard.nn import activations
@@ -14,7 +13,7 @@ from regard.nn.mlp import ACTIVATIONS, MLP
 from regard.ops import linear
 from regard.ops.cpu import library
 
-KERNEL_NODES = ("_LinearByKernelBackward", "_MlpByKernelBackward")
+KERNEL_NODES = ("_LinearBackward", "_MlpBackward")
 
 
 @pytest.fixture(autouse=True)
@@ -200,11 +199,8 @@ def test_weights_replaced_after_forward_are_refused():
             y.sum().backward()
 
 
-def test_dispatch_modes_see_torchs_operations():
+def test_float64_mode_sees_torchs_operations():
     layer, x = Linear(32, 16), torch.randn(200, 32)
-    with FlopCounterMode(display=False) as counter:
-        layer(x)
-    assert counter.get_total_flops() == 2 * 200 * 32 * 16
     with force_float64():
         assert torch.allclose(layer(x), layer.double()(x.double()).double(), atol=1e-12)
 

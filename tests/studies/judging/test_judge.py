@@ -11,7 +11,7 @@ from regard import UserError
 from regard.evaluation.statistics.holm import holm
 from regard.evaluation.statistics.seed_tables import SeedTables, ratio
 from regard.evaluation.statistics.significance import method_difference
-from regard.studies.judging.item_metric import bounds, direction
+from regard.studies.judging.score_names import bounds, direction
 
 
 def scores(*, seed: int, mean: float, n: int = 200) -> np.ndarray:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import random
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from unittest import mock
 
 import tomli_w
-from tests.in_process_trainings import InProcessTraining
+from tests.in_process_trainings import InProcessWorker
 from tests.journeys.workspace import Workspace
 from tests.torture.commands import one_thread, tortured, without_charts, workspace_at
 from tests.torture.harness import Failure, Target
@@ -35,10 +33,9 @@ class Prepared:
 def in_this_process() -> Iterator[None]:
     """Studies train here instead of in processes of their own, and draw no charts."""
     engine = "regard.studies.engines.local"
-    fake = SimpleNamespace(**{**vars(subprocess), "Popen": InProcessTraining})
     no_charts = {name: lambda *_, **__: None for name in study_report.CHARTS}
     with ExitStack() as stack:
-        stack.enter_context(mock.patch(f"{engine}.subprocess", fake))
+        stack.enter_context(mock.patch(f"{engine}.WorkerProcess", InProcessWorker))
         stack.enter_context(mock.patch(f"{engine}.POLL_SECONDS", 0.0))
         stack.enter_context(mock.patch.object(study_report, "CHARTS", no_charts))
         stack.enter_context(without_charts())

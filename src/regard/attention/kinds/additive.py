@@ -46,9 +46,9 @@ class AdditiveScore(AttentionFunction):
         # A larger std than the model's default, and a random bias: around 0 tanh is linear, without
         # a term in which query and key interact, and learning where to attend starts late.
         self.init_std = d**-0.5
-        # A model draws normal values in their place (`models/init_weights.py`). Uniform ones of the
-        # same deviation: parameters are counted without memory (device meta), where a normal draw
-        # imports torch's compiler, a second of every process.
+        # A model draws normal values in place of these (`models/init_weights.py`). These are
+        # uniform, of the same deviation: parameters are counted without memory (device meta), where
+        # a normal draw imports torch's compiler, a second of every process.
         bound = self.init_std * 3**0.5
         self.query_weight = nn.Parameter(torch.empty(h, d, hidden).uniform_(-bound, bound))
         self.key_weight = nn.Parameter(torch.empty(h, d, hidden).uniform_(-bound, bound))

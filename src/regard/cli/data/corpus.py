@@ -112,13 +112,14 @@ def _count(corpus: Corpus, tokenizer: str | None, *, folder: str, on_progress: A
 
 def _print_statistics(statistics: CorpusStatistics, corpus: Corpus, *, counted: str) -> None:
     from rich.markup import escape
-    from rich.table import Table
+
+    from regard.cli.tables import PlainTable
 
     out = console()
     remarks = [] if counted == "tokens" else ["words, no tokenizer given"]
     name, *rest = [*corpus.describe().split(" · "), *remarks]
     out.print(f"\n  [bold]{escape(name)}[/bold]\n  {escape(' · '.join(rest))}\n", soft_wrap=True)
-    table = Table(box=None, padding=(0, 2), show_edge=False)
+    table = PlainTable(box=None, padding=(0, 2), show_edge=False)
     table.add_column("")
     for split in statistics.splits:
         table.add_column(split, justify="right")

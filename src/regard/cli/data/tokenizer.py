@@ -144,9 +144,9 @@ def advise(
     if as_json:
         print_json(advice.as_dict())
         return
-    from rich.table import Table
+    from regard.cli.tables import PlainTable
 
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table = PlainTable(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for column in ("tokenizer", "vocabulary", "tokens per word", "unknown rate"):
         table.add_column(column, justify="left" if column == "tokenizer" else "right")
     for label, fit in (("yours: ", advice.existing), ("new: ", advice.fresh)):

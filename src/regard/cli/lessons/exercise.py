@@ -66,9 +66,9 @@ def exercise(
 
 
 def _list(as_json: bool) -> None:
-    from rich.table import Table
     from rich.text import Text
 
+    from regard.cli.tables import PlainTable
     from regard.lessons.exercise import build_sheet, exercise_names
 
     sheets = {name: build_sheet(name, 0) for name in exercise_names()}
@@ -78,7 +78,7 @@ def _list(as_json: bool) -> None:
             [{"name": name, "answer": answers[name], "task": sheets[name].task} for name in sheets]
         )
         return
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table = PlainTable(box=None, header_style="dim", padding=(0, 2, 0, 0))
     for heading in ("exercise", "answer", "task, here with seed 0"):
         table.add_column(heading, no_wrap=heading == "exercise")
     for name, sheet in sheets.items():

@@ -100,8 +100,9 @@ def _lessons_by_topic(topic: str | None) -> dict[str, list[LessonInfo]]:
 
 
 def _list(topic: str | None, as_json: bool) -> None:
-    from rich.table import Table
     from rich.text import Text
+
+    from regard.cli.tables import PlainTable
 
     by_topic = _lessons_by_topic(topic)
     if as_json:
@@ -110,7 +111,7 @@ def _list(topic: str | None, as_json: bool) -> None:
     width = max(len(info.name) for lessons in by_topic.values() for info in lessons)
     for heading, lessons in by_topic.items():
         console().print(Text(heading, style="bold"))
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        table = PlainTable(box=None, show_header=False, padding=(0, 2, 0, 0))
         table.add_column(min_width=width + 2, no_wrap=True)
         table.add_column()
         for info in lessons:

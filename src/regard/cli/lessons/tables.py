@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from regard.cli.tables import PlainTable
 from regard.lessons.number_format import format_expected, format_measured, format_value
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ MAX_COLUMNS = 24
 
 
 def numbers_table(table: LessonTable) -> RichTable:
-    rich_table = RichTable(box=None, padding=(0, 3, 0, 0), header_style="dim")
+    rich_table = PlainTable(box=None, padding=(0, 3, 0, 0), header_style="dim")
     for number, column in enumerate(table.columns):
         rich_table.add_column(Text(column), justify="left" if number == 0 else "right")
     for row in table.rows:
@@ -31,7 +32,7 @@ def numbers_table(table: LessonTable) -> RichTable:
 
 
 def checks_table(checks: Sequence[Check]) -> RichTable:
-    rich_table = RichTable(box=None, show_header=False, padding=(0, 2, 0, 0))
+    rich_table = PlainTable(box=None, show_header=False, padding=(0, 2, 0, 0))
     for check in checks:
         mark = Text("✓", style="green") if check.passed else Text("✗", style="bold red")
         rich_table.add_row(

@@ -63,7 +63,7 @@ def judge(
     which."""
     from regard.api.judging import judge_files
     from regard.cli.studies.verdict_table import print_outcome
-    from regard.studies.judging.judge import JudgeSettings
+    from regard.studies.judging.settings import JudgeSettings
 
     settings = JudgeSettings(
         metric=metric,

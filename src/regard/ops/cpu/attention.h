@@ -261,17 +261,8 @@ static inline int for_each_head(const Attention *a, HeadKernel kernel, size_t th
     return out_of_memory;
 }
 
-/* Parameters of all kernels, and the Attention they describe; what a kernel does not use is NULL. */
-#define STRIDED_PARAMETER(x)                                                                       \
-    float *x, size_t x##_batch_stride, size_t x##_head_stride, size_t x##_row_stride
+/* The Attention that the parameters of a kernel describe. */
 #define STRIDED(x) {x, x##_batch_stride, x##_head_stride, x##_row_stride}
-#define ATTENTION_PARAMETERS                                                                       \
-    STRIDED_PARAMETER(q), STRIDED_PARAMETER(k), STRIDED_PARAMETER(v), STRIDED_PARAMETER(out),      \
-        STRIDED_PARAMETER(d_out), STRIDED_PARAMETER(d_q), STRIDED_PARAMETER(d_k),                  \
-        STRIDED_PARAMETER(d_v), float *weight, float *d_weight, float *denominator,                \
-        const int16_t *draws, size_t batch, size_t heads, size_t i, size_t j, size_t m, size_t d,  \
-        size_t causal, ptrdiff_t keep_threshold, float scale, float keep_probability,              \
-        size_t threads
 #define ATTENTION                                                                                  \
     (Attention) {                                                                                  \
         .q = STRIDED(q), .k = STRIDED(k), .v = STRIDED(v), .out = STRIDED(out),                    \

@@ -17,6 +17,10 @@ int regard_version(void) { return VERSION; }
 int regard_lanes(void) { return LANES; }
 int regard_panel(void) { return PANEL; }
 
+#define STRING_OF(...) #__VA_ARGS__ ";"
+#define STRING(...) STRING_OF(__VA_ARGS__) /* after macros in it are expanded */
+const char *regard_prototypes(void) { return KERNELS(STRING); }
+
 int regard_pack(const float *weight, float *packed, size_t outputs, size_t inputs) {
     for (size_t out = 0; out < outputs; out += PANEL)
         pack_panel(packed + out * inputs, weight + out * inputs, inputs,

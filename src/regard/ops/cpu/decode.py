@@ -11,11 +11,18 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from regard.ops.cpu import library
 
 PackedLinear = Callable[[Tensor], Tensor]
 "(r,in) -> (r,out), and a single row (in) -> (out)"
+
+
+def supports(*tensors: Tensor) -> bool:
+    """Whether these kernels can be used: no dispatch mode is active, for they are no operators. At
+    one position they take a few microseconds, and dispatch would take as long."""
+    return _get_current_dispatch_mode() is None and library.supports(*tensors)
 
 
 def packed_linear(weight: Tensor, bias: Tensor | None, *, activation_id: int) -> PackedLinear:
@@ -56,7 +63,7 @@ def supports_decode_attention(qkv: Tensor, keys: Tensor, values: Tensor) -> bool
     rows, _, _, d = qkv.shape
     if not library.fills_vectors(d) or (keys.shape[0], keys.shape[-1]) != (rows, d):
         return False
-    if keys.shape != values.shape or not library.supports(qkv, keys, values):
+    if keys.shape != values.shape or not supports(qkv, keys, values):
         return False
     return qkv.is_contiguous() and keys.is_contiguous() and values.is_contiguous()
 

@@ -8,38 +8,32 @@ kernels are tuned for, use none.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import _get_current_dispatch_mode
+from torch._C._autograd import _profiler_enabled
+from torch.utils._python_dispatch import (
+    _get_current_dispatch_mode,
+    _get_current_dispatch_mode_stack,
+)
 
 from regard.core.process import cpu
 
-VERSION = 4
-"Of the calling conventions; as in tiles.h. A library built for another version is not loaded."
+VERSION = 5
+"Of what the arguments mean; as in kernels.h. A library built for another version is not loaded."
 ARGUMENT_TYPES = {"t": ctypes.c_void_p, "n": ctypes.c_ssize_t, "f": ctypes.c_float}
-"By letter: the address of a tensor, or None; an integer; a float."
-_ATTENTION = 8 * "tnnn" + "tttt" + "n" * 8 + "ffn"
-SIGNATURES = {
-    "regard_pack": "tt" + "nn",
-    "regard_packed_linear": "tttt" + "n" * 5,
-    "regard_decode_attention": "ttttt" + "n" * 6 + "fn",
-    "regard_linear_forward": "tttt" + "n" * 4,
-    "regard_linear_backward": "t" * 6 + "n" * 4,
-    "regard_mlp_forward": "t" * 7 + "n" * 5,
-    "regard_mlp_backward": "t" * 10 + "n" * 5,
-    "regard_cross_entropy": "t" * 7 + "n" * 5,
-    "regard_dot_forward": _ATTENTION,
-    "regard_dot_backward": _ATTENTION,
-    "regard_additive_forward": _ATTENTION,
-    "regard_additive_backward": _ATTENTION,
-}
-"Argument types of each kernel, as its C prototype declares them; never inferred from the values."
+"By letter of a signature: the address of a tensor, or None; an integer; a float."
+LETTERS = {"size_t": "n", "ptrdiff_t": "n", "float": "f"}
+"Letters of the C types that are not pointers."
 Argument = Tensor | int | float | None
 
 
@@ -51,17 +45,32 @@ class Library:
         self._file = ctypes.CDLL(str(file))
         if self._file.regard_version() != VERSION:
             raise OSError(f"{file} was built for another version")
+        self._file.regard_prototypes.restype = ctypes.c_char_p
         self.name = name
+        self.signatures = read_signatures(self._file.regard_prototypes().decode("ascii"))
+        "Argument types of each kernel, as it was compiled; never inferred from the values."
         self.lanes: int = self._file.regard_lanes()
         "Floats in a SIMD vector: widths have to be multiples of it."
         self.panel: int = self._file.regard_panel()
         "Columns that are packed together."
+        self.block_rows: int = self._file.regard_block_rows()
+        "Fewest rows of linear layers and MLPs."
 
     @cache  # noqa: B019 — libraries live as long as the process
     def function(self, name: str) -> Callable[..., int]:
         function = self._file[name]
-        function.argtypes = [ARGUMENT_TYPES[letter] for letter in SIGNATURES[name]]  # type: ignore[misc]
+        function.argtypes = [ARGUMENT_TYPES[letter] for letter in self.signatures[name]]  # type: ignore[misc]
         return function
+
+
+def read_signatures(prototypes: str) -> dict[str, str]:
+    """The letters of each kernel's parameters, from C prototypes without macros."""
+    kernels = re.findall(r"int (\w+)\(([^)]*)\);", prototypes)
+    return {name: "".join(map(_letter, parameters.split(","))) for name, parameters in kernels}
+
+
+def _letter(parameter: str) -> str:
+    return "t" if "*" in parameter else LETTERS[parameter.split()[0]]
 
 
 def load_library(name: str) -> Library | None:
@@ -69,7 +78,7 @@ def load_library(name: str) -> Library | None:
     files = (folder / f"_{name}{suffix}" for suffix in EXTENSION_SUFFIXES)
     try:
         return next((Library(name, file) for file in files if file.is_file()), None)
-    except (OSError, AttributeError):  # built for another machine, or outdated
+    except (OSError, AttributeError, KeyError):  # built for another machine, or outdated
         return None
 
 
@@ -97,18 +106,69 @@ LIBRARY = next(
 )
 
 
-def supports(*tensors: Tensor) -> bool:
-    """Whether kernels take these tensors: float32 on the CPU, no autocast, no dispatch mode."""
+_USED: ContextVar[bool] = ContextVar("kernels are used", default=True)
+
+
+@contextmanager
+def without_kernels() -> Iterator[None]:
+    """Within: torch's operations alone, in this thread, whatever the CPU."""
+    token = _USED.set(False)
+    try:
+        yield
+    finally:
+        _USED.reset(token)
+
+
+def supports(*tensors: Tensor | None) -> bool:
+    """Whether kernels are used here, and can read these tensors."""
+    return in_use() and takes(*tensors)
+
+
+def in_use() -> bool:
+    """Whether operators are called here: there is a library, no autocast, and no dispatch mode that
+    knows torch's own operations alone."""
     if LIBRARY is None or torch.is_autocast_enabled("cpu"):
         return False
-    if _get_current_dispatch_mode() is not None:  # it counts or replaces torch's operations
+    if torch.compiler.is_compiling():  # which sees operators, and cannot read what follows
+        return True
+    if not _USED.get():
         return False
-    return all(x.is_cpu and x.dtype is torch.float32 for x in tensors)
+    return _get_current_dispatch_mode() is None or all(
+        map(_sees_operators, _get_current_dispatch_mode_stack())
+    )
+
+
+def takes(*tensors: Tensor | None) -> bool:
+    """Whether kernels can read these tensors: float32 on the CPU; None is an optional one."""
+    for x in tensors:  # called for every operator: a generator would take twice as long
+        if x is not None and not (x.dtype is torch.float32 and x.is_cpu):
+            return False
+    return LIBRARY is not None
+
+
+def is_observed() -> bool:
+    """Whether anything sees operators: a dispatch mode, the profiler, `torch.compile`."""
+    return (
+        torch.compiler.is_compiling()  # first, for it cannot read the others
+        or _get_current_dispatch_mode() is not None
+        or _profiler_enabled()
+    )
+
+
+def _sees_operators(mode: object) -> bool:
+    """torch's own modes (FLOP counter, fake tensors, tracing) treat a kernel like any operator;
+    others may count on torch's operations, as the one that computes in float64."""
+    return type(mode).__module__.startswith("torch.")
 
 
 def fills_vectors(*widths: int) -> bool:
-    """Whether all widths are multiples of the SIMD vector."""
-    return LIBRARY is not None and not any(width % LIBRARY.lanes for width in widths)
+    """Whether all widths are multiples of the SIMD vector, and not 0."""
+    return LIBRARY is not None and 0 not in widths and not math.gcd(*widths) % LIBRARY.lanes
+
+
+def fills_blocks(rows: int) -> bool:
+    """Whether linear layers and MLPs of this many rows can be computed."""
+    return LIBRARY is not None and rows >= LIBRARY.block_rows
 
 
 def padded_to_panels(columns: int) -> int:
@@ -125,7 +185,8 @@ def function(name: str) -> Callable[..., int]:
 
 def run(name: str, *arguments: Argument) -> None:
     """Call a kernel with tensors, checked against its signature."""
-    signature = SIGNATURES[name]
+    assert LIBRARY is not None
+    signature = LIBRARY.signatures[name]
     if len(signature) != len(arguments):
         raise TypeError(f"{name} takes {len(signature)} arguments, not {len(arguments)}")
     if function(name)(*map(_to_c, signature, arguments)):

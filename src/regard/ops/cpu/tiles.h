@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels.h"
 #include "vectors.h"
 
 enum { TILE_VECTORS = 3, PANEL = LANES * TILE_VECTORS };
-enum { VERSION = 4 }; /* of the calling conventions, as in library.py */
 
 typedef Vector Tile[TILE_ROWS][TILE_VECTORS];
 

@@ -66,14 +66,15 @@ def small_splits(prepared: PreparedData) -> Iterator[str]:
     """Splits without a verdict; the results say so beside their scores."""
     for name in JUDGED_SPLITS:
         items = "documents" if prepared.recipe.task is None else "rows"
-        if few := too_few_items(prepared.scored_units(name), items, groups=None):
-            yield f"data: of {name}, {few}: {_larger(prepared, name)}"
+        scored = prepared.scored_items(name)
+        if few := too_few_items(scored.items, items, groups=scored.groups):
+            yield f"{name}: {few}; {_larger(prepared, name, items)}"
 
 
-def _larger(prepared: PreparedData, split: Split) -> str:
+def _larger(prepared: PreparedData, split: Split, items: str) -> str:
     fractions, splits = prepared.recipe.data.fractions, prepared.statistics.splits
     if split not in fractions:
         return f"give data.{split} more"
     total = sum(one.documents for one in splits.values())
-    of = f"{splits[split].documents:,} of {total:,} now"
-    return f"raise data.{split} = {fractions[split]:g} ({of}), or give more"
+    now = f"{splits[split].documents:,} of {total:,} {items}"
+    return f"raise data.{split}, which is {fractions[split]:g} and gives {now}, or give more"

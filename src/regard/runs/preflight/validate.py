@@ -89,7 +89,7 @@ def validate_recipe(recipe: Recipe, *, runs: Path, observer: Observer) -> Valida
     )
     resolved, prepared = experiment.recipe, experiment.prepared
     labels: dict[str, Mapping[str, int]] = {split: prepared.label_counts(split) for split in SPLITS}
-    scored: dict[str, int] = {split: prepared.scored_units(split) for split in JUDGED_SPLITS}
+    scored: dict[str, int] = {split: prepared.scored_items(split).units for split in JUDGED_SPLITS}
     return Validation(
         recipe=resolved,
         splits=prepared.statistics.splits,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.data.corpus import Split
 from regard.data.statistics import CorpusStatistics
@@ -82,6 +82,18 @@ class SplitResults:
         return ""
 
 
+class ScoredItems(NamedTuple):
+    """How many items of a split are scored."""
+
+    items: int
+    groups: int | None = None
+    "None where every item stands alone."
+
+    @property
+    def units(self) -> int:
+        return self.items if self.groups is None else self.groups
+
+
 class PreparedData(ABC):
     """Everything that training and evaluation read."""
 
@@ -134,10 +146,10 @@ class PreparedData(ABC):
         """Rows of each class, the most frequent first; empty where rows have no classes."""
         return {}
 
-    def scored_units(self, split: Split) -> int:
-        """Items of a split that the final evaluation scores, or their groups where they have
-        them."""
-        return min(self.statistics.splits[split].documents, self.recipe.evaluate.documents)
+    def scored_items(self, split: Split) -> ScoredItems:
+        """What of a split the final evaluation scores."""
+        documents = self.statistics.splits[split].documents
+        return ScoredItems(min(documents, self.recipe.evaluate.documents))
 
     def remarks(self) -> list[str]:
         """What users have to know of the training split before training starts."""

@@ -33,7 +33,7 @@ from regard.runs.items import hash_facts
 from regard.runs.observer import Observer
 from regard.runs.preparation.item_overlap import ItemOverlap
 from regard.runs.preparation.overlap import DataOverlap
-from regard.runs.preparation.prepared import PreparedData, SplitResults
+from regard.runs.preparation.prepared import PreparedData, ScoredItems, SplitResults
 from regard.runs.recipe import Recipe
 from regard.runs.results import JUDGED_SPLITS, MODEL, ComparisonRecord, SampleRecord, ScoreRecord
 from regard.tasks import Problem, Task, example_length, mean_loss
@@ -106,11 +106,11 @@ class PreparedTask(PreparedData):
         targets = (self.task.target_text(record) for record in self.records[split])
         return dict(Counter(map(str, targets)).most_common())
 
-    def scored_units(self, split: Split) -> int:
+    def scored_items(self, split: Split) -> ScoredItems:
         chosen = self._choose_rows(split, self.recipe.evaluate.documents)
         scored = chosen.overlap.scored(chosen.records)
         groups = {self.task.group_of(record) for record in scored}
-        return len(scored) if None in groups else len(groups)
+        return ScoredItems(len(scored), None if None in groups else len(groups))
 
     def remarks(self) -> list[str]:
         return list(self._training_remarks)

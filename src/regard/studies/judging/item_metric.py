@@ -6,7 +6,6 @@ Whether more or less of it is better follows from its name, or the user says it.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,8 +20,7 @@ from regard.evaluation.metrics.metric import Metric
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values, perplexity, ratio
 from regard.studies.judging.columns import find_column
 from regard.studies.judging.item_table import LM_EVAL, ItemTable, as_key, is_missing
-
-Bounds = tuple[float, float]
+from regard.studies.judging.score_names import Bounds, bounds, direction, names_a_score
 
 ALIASES = {"accuracy": ("acc", "correct", "is_correct"), "exact_match": ("em", "exact")}
 "Columns that hold a known metric under another name."
@@ -44,17 +42,6 @@ LM_EVAL_RATIOS: dict[str, ScoreFunction] = {
 }
 "Scores of lm-evaluation-harness that are no mean over items."
 
-FRACTIONS = {
-    *("accuracy", "acc", "em", "exact", "match", "correct", "f1", "precision", "recall"),
-    *("pass", "passed", "solved", "resolved", "wins", "mrr", "ndcg", "includes", "choice"),
-}
-"Words in the name of a score between 0 and 1 of which more is better."
-FRACTIONS_OR_PERCENT = {"bleu", "chrf", "rouge", "meteor", "comet", "auc", "auroc"}
-"Words in the name of a score that some tools write from 0 to 1 and others from 0 to 100."
-HIGHER = FRACTIONS | FRACTIONS_OR_PERCENT | {"mcc", "reward"}
-WRONG_FRACTIONS = {"incorrect", "wrong", "failed", "brier"}
-NOT_NEGATIVE = {"perplexity", "ppl", "wer", "cer", "ter", "mse", "rmse", "mae", "error", "errors"}
-LOWER = WRONG_FRACTIONS | NOT_NEGATIVE | {"loss", "nll", "nats", "err", "bpb", "bits"}
 WORDS_OF_TRUTH = {"true": 1.0, "false": 0.0, "correct": 1.0, "incorrect": 0.0}
 "Texts that stand for a right or a wrong answer."
 
@@ -140,43 +127,6 @@ def _lm_eval_ratio(name: str, column: str) -> ItemMetric:
     )
 
 
-def direction(name: str, lower_is_better: bool | None) -> bool:
-    """Whether less is better: as the user says, else by the words of the name."""
-    if lower_is_better is not None:
-        return lower_is_better
-    words = _words(name)
-    lower, higher = bool(words & LOWER), bool(words & HIGHER)
-    if lower == higher:
-        raise UserError(
-            f"whether more or less {name} is better does not follow from its name",
-            topic="judge",
-            hint="Say --lower-is-better or --higher-is-better.",
-        )
-    return lower
-
-
-def is_a_fraction_or_percent(name: str) -> bool:
-    return bool(_words(name) & FRACTIONS_OR_PERCENT)
-
-
-def bounds(name: str) -> Bounds:
-    """The smallest and the largest value that an item can have."""
-    words = _words(name)
-    if words & {"perplexity", "ppl"}:
-        return 1.0, math.inf
-    if words & NOT_NEGATIVE:
-        return 0.0, math.inf
-    if words & (FRACTIONS | WRONG_FRACTIONS):
-        return 0.0, 1.0
-    return -math.inf, math.inf
-
-
-def _words(name: str) -> set[str]:
-    words = re.split(r"[^a-z0-9]+", name.lower())
-    # rouge1, rougeL, bleu4: the number is a variant of the metric. f1 keeps its own.
-    return {re.sub(r"^(rouge|bleu|chrf)\w*$", r"\1", word) for word in words}
-
-
 def _only_score(tables: Sequence[ItemTable]) -> str | None:
     """The one column that every file calls a score."""
     scores = {table.scores for table in tables}
@@ -189,7 +139,7 @@ def _only_metric(tables: Sequence[ItemTable]) -> str:
         return only
     found = [name for name in tables[0].columns if _is_metric(tables, name)]
     # A column whose values are no numbers is named by the error that says so.
-    named = [name for name in tables[0].columns if _words(name) & (HIGHER | LOWER)]
+    named = [name for name in tables[0].columns if names_a_score(name)]
     found = found or named[:1]
     if len(found) == 1:
         return found[0]
@@ -200,7 +150,7 @@ def _only_metric(tables: Sequence[ItemTable]) -> str:
 
 
 def _is_metric(tables: Sequence[ItemTable], name: str) -> bool:
-    return bool(_words(name) & (HIGHER | LOWER)) and all(
+    return names_a_score(name) and all(
         name in table.columns and _number(table.columns[name][0]) is not None for table in tables
     )
 
