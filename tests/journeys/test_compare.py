@@ -262,7 +262,7 @@ def test_changed_base_recipe_is_refused(workspace: Workspace) -> None:
 
 @pytest.mark.usefixtures("in_process_trainings")
 def test_study_without_finished_trainings_may_be_edited(workspace: Workspace) -> None:
-    write_study(workspace, variants={"a": {"train.batch_tokens": 10**9}}, seeds=[0])
+    write_study(workspace, variants={"a": {"model.width": 2**20}}, seeds=[0])
     refused = workspace.invoke("compare", "study.toml")
     assert refused.exit_code == 2
     assert (workspace.folder / "runs/study/study.toml").is_file()
