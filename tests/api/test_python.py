@@ -192,6 +192,7 @@ def test_reprs_are_short_and_say_the_result(project, loaded):
     ):
         assert all(word in repr(shown) for word in words), repr(shown)
         assert len(repr(shown)) < 300
+        assert str(shown) == repr(shown)
 
 
 @pytest.mark.parametrize("leading", [(), (2,), (2, 3)])

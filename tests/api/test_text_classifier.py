@@ -94,6 +94,12 @@ def test_parameters_reach_the_recipe(tmp_path):
         TextClassifier(RECIPE, out=out).fit(*reviews(60))
 
 
+def test_without_a_recipe_a_few_texts_are_enough():
+    small = {"model.layers": 1, "model.heads": 1, "model.width": 4, "train.max_steps": 2}
+    texts, labels = reviews(60)
+    assert TextClassifier(set=small).fit(texts, labels).predict(texts).shape == (60,)
+
+
 def test_grid_search_over_a_pipeline():
     texts, labels = reviews(60)
     upper = FunctionTransformer(lambda texts: [text.upper() for text in texts])

@@ -34,7 +34,8 @@ def test_printed_report(app, folder, tmp_path):
     assert lines["architecture"].endswith("bert")
     assert lines["context"].endswith("20 positions")
     assert "30 pieces" in lines["tokenizer"]
-    assert "classifier.bias, classifier.weight" in lines["unused"]
+    assert lines["task"].endswith("classification: LABEL_0, LABEL_1")
+    assert lines["unused"].endswith("nothing in the file")
     assert lines["unfilled"].endswith("no parameter")
     assert result.stdout.splitlines()[-1] == str(tmp_path / "ours")
 
@@ -43,7 +44,8 @@ def test_json_report(app, folder, tmp_path):
     result = CliRunner().invoke(app, [str(folder), "--out", str(tmp_path / "ours"), "--json"])
     report = json.loads(result.stdout)
     assert report["architecture"] == "bert"
-    assert report["unused"] == ["classifier.bias", "classifier.weight"]
+    assert (report["task"], report["labels"]) == ("classification", ["LABEL_0", "LABEL_1"])
+    assert report["unused"] == []
     assert report["folder"] == str(tmp_path / "ours")
 
 

@@ -111,6 +111,7 @@ def test_data_that_moved_is_given_and_checked(project: Path) -> None:
     assert "evaluate.documents" in other.error
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("in_process_trainings")
 def test_a_study_that_moved_is_read_back(workspace: Workspace) -> None:
     workspace.write("work/texts/generated.txt", generated_text())

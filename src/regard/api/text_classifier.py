@@ -31,13 +31,17 @@ from regard.runs.observer import SILENT
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run, check_new_folder
 from regard.runs.train import run_experiment
+from regard.training.interrupt import TrainingInterrupt
 
 DEFAULT_RECIPE: Mapping[str, Any] = {
     "name": "text-classifier",
     "tokenizer": {"kind": "word"},
     "model": {"family": "encoder", "layers": 2, "heads": 4, "width": 64, "context": 128},
-    "train": {"epochs": 10, "batch_tokens": 2048, "lr": 2e-3, "checkpoint_every": 0},
+    "train": {"epochs": 10, "lr": 2e-3, "checkpoint_every": 0},
 }
+BATCHES_PER_EPOCH = 10
+"Of the default recipe, between the least and the most tokens of a batch."
+MIN_BATCH_TOKENS, MAX_BATCH_TOKENS = 128, 2048
 HELD_OUT = 0.1
 
 
@@ -124,15 +128,23 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = ({"text": text, "label": label} for text, label in zip(texts, labels, strict=True))
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         write_text(data, "".join(lines))
-        return run_experiment(self._recipe(data), home, observer=SILENT)
+        words = sum(len(text.split()) + 2 for text in texts)  # and the special tokens
+        batch_tokens = min(max(words // BATCHES_PER_EPOCH, MIN_BATCH_TOKENS), MAX_BATCH_TOKENS)
+        recipe = self._recipe(data, default_batch_tokens=batch_tokens)
+        try:
+            return run_experiment(recipe, home, observer=SILENT)
+        except TrainingInterrupt as stopped:
+            # A search catches other exceptions, counts the fit as failed, and goes on.
+            raise KeyboardInterrupt(str(stopped)) from None
 
-    def _recipe(self, data: Path) -> Recipe:
+    def _recipe(self, data: Path, *, default_batch_tokens: int) -> Recipe:
         train = {"lr": self.lr, "epochs": self.epochs, "seed": self.seed}
         changes = {
             "data.corpus": str(data.resolve()),
             "data.dev": HELD_OUT,
             "data.test": HELD_OUT,
             "task.kind": "classification",
+            **({"train.batch_tokens": default_batch_tokens} if self.recipe is None else {}),
             **{f"train.{key}": value for key, value in train.items() if value is not None},
             **(self.set or {}),
         }

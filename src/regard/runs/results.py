@@ -166,6 +166,9 @@ class AuditRecord(JsonRecord, HtmlDisplay):
     def __repr__(self) -> str:
         return f"<Audit {self.target}: {self.sentence}>"
 
+    def __str__(self) -> str:
+        return repr(self)
+
     @property
     def is_valid(self) -> bool:
         """Whether the run's scores mean anything."""
@@ -286,6 +289,9 @@ class EvaluationRecord(JsonRecord, HtmlDisplay):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.removesuffix('Record')} {self.run}: {self.summary}>"
+
+    def __str__(self) -> str:
+        return repr(self)
 
     @property
     def samples_belie_perplexity(self) -> bool:

@@ -252,7 +252,8 @@ class Outcome(HtmlDisplay):
     def __repr__(self) -> str:
         """`<Outcome dot-vs-additive: not distinguishable at this size: …>`"""
         invalid = f"invalid: {self.invalid[0]}" if self.invalid else ""
-        verdict = invalid or (self.verdicts[0].sentence if self.verdicts else "no verdict")
+        verdicts = ["; ".join((one.sentence, *one.notes[:1])) for one in self.verdicts[:1]]
+        verdict = invalid or next(iter(verdicts), "no verdict")
         return f"<Outcome {self.name}: {verdict}>"
 
     def as_dict(self) -> dict[str, Any]:
