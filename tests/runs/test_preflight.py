@@ -13,7 +13,7 @@ from tests.journeys.workspace import Workspace, generated_text
 from regard.core.errors import UserError
 from regard.core.process.memory_limits import MemoryLimits, memory_limits
 from regard.core.settings import read_settings
-from regard.evaluation.statistics.planning import smallest_difference, units_needed
+from regard.evaluation.statistics.planning import smallest_difference
 from regard.models.families.decoder import Decoder
 from regard.runs import experiment
 from regard.runs.preflight.memory import check_memory
@@ -183,7 +183,6 @@ def test_smallest_difference_shrinks_with_the_root_of_the_rows() -> None:
     assert many is not None
     assert few / many == pytest.approx(2, rel=0.01)
     assert few == pytest.approx(2.8 * (0.2 / 400) ** 0.5, rel=0.01)
-    assert units_needed(few) == pytest.approx(400, rel=0.02)
     assert smallest_difference(1) is None
 
 

@@ -21,6 +21,7 @@ def plan(
     compare STUDY` then collects and judges. Trials and initial models come first: then run `regard
     plan` again after them."""
     from regard import api
+    from regard.evaluation.formatting import quantity
     from regard.progress.training_display import training_display
 
     with training_display(side_console()) as observer:
@@ -39,5 +40,9 @@ def plan(
         print(one.line)
     running = len(planned.trainings) - len(waiting)
     still = f" ({running} more are running)" if running else ""
-    text = f"{len(waiting)} trainings{still}" if planned.trainings else "every training has ended"
+    text = (
+        f"{quantity(len(waiting), 'trainings')}{still}"
+        if planned.trainings
+        else "every training has ended"
+    )
     print(f"{text}; then: {planned.then}", file=sys.stderr)

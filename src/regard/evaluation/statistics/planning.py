@@ -23,8 +23,3 @@ def smallest_difference(units: int, *, disagreement: float = DISAGREEMENT) -> fl
     if units < 2:
         return None
     return math.sqrt(disagreement / units) * detectable_ratio(units - 1, LEVEL)
-
-
-def units_needed(difference: float, *, disagreement: float = DISAGREEMENT) -> int:
-    """About how many rows show a difference of two accuracies."""
-    return math.ceil(disagreement * (detectable_ratio(math.inf, LEVEL) / difference) ** 2)
