@@ -22,10 +22,13 @@ FUNCTIONS = ("dot", "additive")
 def build_function(name, *, heads, width):
     if name == "dot":
         return DotProduct()
-    torch.manual_seed(1)
-    return AdditiveScore(
+    function = AdditiveScore(
         HeadShape(width=width, heads=heads, context=64), hidden=library.LIBRARY.lanes
     )
+    torch.manual_seed(1)
+    for parameter in function.parameters():  # as a model draws them
+        torch.nn.init.normal_(parameter, std=function.init_std)
+    return function
 
 
 def random_inputs(b, h, i, j, d, *, seed=0, scale=1.0):

