@@ -13,16 +13,16 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("deed", ["training", "deletion"])
-def test_every_writer_is_refused_and_told_the_first(trained: Workspace, deed: str) -> None:
+@pytest.mark.parametrize("purpose", ["training", "deletion"])
+def test_every_writer_is_refused_and_told_the_first(trained: Workspace, purpose: str) -> None:
     run = trained.folder / "runs/tiny"
     before = file_digests(run)
-    with held_by_another_process(run, deed) as holder:
+    with held_by_another_process(run, purpose) as holder:
         for command in COMMANDS:
             result = trained.invoke(*command)
             assert result.exit_code == 2, command
             assert str(holder.pid) in result.error, command
-            assert deed in result.error, command
+            assert purpose in result.error, command
         trained.run("report", "runs/tiny", "--out", "meanwhile.html")
         trained.run("generate", "runs/tiny", "the cat")
     assert file_digests(run) == before

@@ -43,7 +43,7 @@ from regard.models.families import FAMILIES, Family
 from regard.models.families.decoder import Decoder
 from regard.objectives import OBJECTIVES, Objective
 from regard.objectives.causal import Causal
-from regard.runs.recipe_paths import find_paths, here, places_beside
+from regard.runs.recipe_paths import candidates_beside, find_paths, here
 from regard.tasks import TASKS, Task, Tools
 from regard.tasks.advice import advise
 from regard.training.settings import Train
@@ -158,7 +158,7 @@ class Recipe(Settings):
         read = read_toml(inside if inside.is_file() else file, topic="recipe")
         _check_is_no_study(read)
         read.table.setdefault("name", file.stem)
-        find_paths(read.table, places_beside(file))
+        find_paths(read.table, candidates_beside(file))
         for text in overrides:
             read.override(text)
         with suggest_run_files(file if file.is_dir() else file.parent):

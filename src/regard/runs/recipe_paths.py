@@ -37,8 +37,8 @@ PATH_KEYS = (
 )
 "Settings that name files."
 
-Places = Callable[[str], Iterable[Path]]
-"The places where a path may be, the likeliest first."
+Candidates = Callable[[str], Iterable[Path]]
+"Where a path may be, the likeliest first."
 
 
 class Origin(NamedTuple):
@@ -70,19 +70,19 @@ def run_around(path: Path) -> Path:
     return next((folder for folder in candidates if (folder / "recipe.toml").is_file()), absolute)
 
 
-def places_beside(file: Path) -> Places:
+def candidates_beside(file: Path) -> Candidates:
     """A path in a recipe or a study: relative to that file, or to the working directory."""
     folder = file if file.is_dir() else file.parent
     if (folder / ORIGIN_FILE).is_file():
-        return places_of_run(folder)
+        return candidates_of_run(folder)
     return lambda path: (folder / path, Path(path))
 
 
-def places_of_run(folder: Path) -> Places:
+def candidates_of_run(folder: Path) -> Candidates:
     """A path that a run stored."""
     origin = read_origin(folder)
 
-    def places(path: str) -> Iterable[Path]:
+    def candidates(path: str) -> Iterable[Path]:
         if origin is not None:
             before = Path(os.path.normpath(origin.working_directory / path))
             with suppress(ValueError):  # on another drive than the run
@@ -91,7 +91,7 @@ def places_of_run(folder: Path) -> Places:
             yield before
         yield from (Path(path), folder / path)
 
-    return places
+    return candidates
 
 
 def here(path: str) -> Iterable[Path]:
@@ -99,7 +99,7 @@ def here(path: str) -> Iterable[Path]:
     yield Path(path)
 
 
-def find_paths(table: dict[str, Any], places: Places) -> None:
+def find_paths(table: dict[str, Any], candidates: Candidates) -> None:
     """Replace every path of a table of settings by the place where it is."""
     for key in PATH_KEYS:
         *tables, last = key.split(".")
@@ -107,16 +107,16 @@ def find_paths(table: dict[str, Any], places: Places) -> None:
         for name in tables:
             inner = inner.get(name) if isinstance(inner, Mapping) else None
         if isinstance(inner, dict) and last in inner:
-            inner[last] = find_path(inner[last], places)
+            inner[last] = find_path(inner[last], candidates)
 
 
-def find_path(value: Any, places: Places) -> Any:
+def find_path(value: Any, candidates: Candidates) -> Any:
     """A path, or a list of paths, where it is; what is no path or is nowhere stays as it is."""
     if isinstance(value, list | tuple):
-        return [find_path(each, places) for each in value]
+        return [find_path(each, candidates) for each in value]
     if not isinstance(value, str) or not value or value.startswith((HUB_PREFIX, PIP_PREFIX, "~")):
         return value
-    found = next((place for place in places(value) if _exists(place)), None)
+    found = next((place for place in candidates(value) if _exists(place)), None)
     # The name of a built-in set means the set, whatever lies beside the recipe.
     return value if found is None or value in BUILTIN.names() else _from_here(found)
 

@@ -28,7 +28,7 @@ from regard.core.settings import Settings, read_settings
 from regard.core.toml import TomlTable, flatten, read_toml
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.runs.recipe import Recipe
-from regard.runs.recipe_paths import PATH_KEYS, find_path, places_beside
+from regard.runs.recipe_paths import PATH_KEYS, candidates_beside, find_path
 from regard.studies.sweep import RandomSweep, combinations, sweep_variants
 from regard.studies.verdicts.planned_looks import SeedPlan
 
@@ -309,7 +309,7 @@ def _variant(
         settings["init_from"] = str(path)
     for key in PATH_KEYS:
         if key in settings:
-            settings[key] = find_path(settings[key], places_beside(file))
+            settings[key] = find_path(settings[key], candidates_beside(file))
     run_name = re.sub(r"[^A-Za-z0-9._-]", "-", name)  # names of sweeps contain = and ,
     recipe = _load_recipe(source, {**settings, "name": run_name}, changed_by=origin)
     for values in combinations(tune):  # fail now, not after hours of training

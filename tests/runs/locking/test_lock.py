@@ -53,7 +53,7 @@ def test_the_second_writer_is_told_the_first_and_takes_over_when_it_dies(
         with pytest.raises(RunLockedError) as caught, lock_run(folder, "training"):
             pytest.fail("two writers")
         found = caught.value.holder
-        assert (found.deed, found.pid) == ("deletion", holder.pid)
+        assert (found.purpose, found.pid) == ("deletion", holder.pid)
         for said in (str(folder), "deletion", str(holder.pid), found.host, found.since[:10]):
             assert said in str(caught.value)
         holder.kill()

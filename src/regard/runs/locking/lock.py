@@ -20,7 +20,7 @@ from pathlib import Path
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout, UnixFileLock
 
 from regard.core.errors import UserError
-from regard.runs.locking.lock_holder import Deed, LockHolder, announced, is_beating
+from regard.runs.locking.lock_holder import LockHolder, Purpose, announced, is_beating
 
 LOCK, SOFT_LOCK, WRITER = "lock", "soft-lock", "writer.json"
 SOFT_TIMEOUT_SECONDS = 0.1
@@ -31,23 +31,23 @@ NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
 class RunLockedError(UserError):
     """Another process holds the lock of a run folder."""
 
-    def __init__(self, folder: Path, holder: LockHolder | None, *, deed: Deed) -> None:
+    def __init__(self, folder: Path, holder: LockHolder | None, *, purpose: Purpose) -> None:
         who = f": {holder}" if holder is not None else ""
         super().__init__(
-            f"another process is writing to {folder}{who}", topic="run", hint=_hint(deed)
+            f"another process is writing to {folder}{who}", topic="run", hint=_hint(purpose)
         )
         self.holder = holder
 
 
 @contextmanager
-def lock_run(folder: Path, deed: Deed) -> Iterator[None]:
+def lock_run(folder: Path, purpose: Purpose) -> Iterator[None]:
     """Hold the lock of `folder`; an error that names the holder if another process has it."""
     writer = _beside(folder, WRITER)
-    with _hold(folder, deed=deed):
+    with _hold(folder, purpose=purpose):
         holder = LockHolder.read(writer)
         if holder is not None and holder.is_elsewhere and is_beating(writer):
-            raise RunLockedError(folder, holder, deed=deed)
-        with announced(LockHolder.this_process(deed), writer):
+            raise RunLockedError(folder, holder, purpose=purpose)
+        with announced(LockHolder.this_process(purpose), writer):
             yield
 
 
@@ -58,7 +58,7 @@ def lock_run_for_evaluation(folder: Path) -> Iterator[None]:
         try:
             stack.enter_context(lock_run(folder, "evaluation"))
         except RunLockedError as problem:
-            if problem.holder is None or problem.holder.deed != "evaluation":
+            if problem.holder is None or problem.holder.purpose != "evaluation":
                 raise
         except OSError as problem:
             if problem.errno not in NOT_WRITABLE:
@@ -71,20 +71,22 @@ def is_locked(folder: Path) -> bool:
     if not folder.parent.is_dir():
         return False
     try:
-        with _hold(folder, deed="training"):
+        with _hold(folder, purpose="training"):
             return False
     except RunLockedError:
         return True
 
 
 @contextmanager
-def _hold(folder: Path, *, deed: Deed) -> Iterator[None]:
+def _hold(folder: Path, *, purpose: Purpose) -> Iterator[None]:
     creates_parent = not folder.parent.exists()
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         lock = _acquire(folder)
     except Timeout:
-        raise RunLockedError(folder, LockHolder.read(_beside(folder, WRITER)), deed=deed) from None
+        raise RunLockedError(
+            folder, LockHolder.read(_beside(folder, WRITER)), purpose=purpose
+        ) from None
     try:
         yield
     finally:
@@ -132,9 +134,9 @@ def _acquired(lock: BaseFileLock, *, timeout: float) -> BaseFileLock:
     return lock
 
 
-def _hint(deed: Deed) -> str:
-    if deed == "training":
+def _hint(purpose: Purpose) -> str:
+    if purpose == "training":
         return "Wait for it or stop it, or choose another --out."
-    if deed == "report":
+    if purpose == "report":
         return "Wait for it, or write the page elsewhere: --out FILE."
     return "Wait for it or stop it."

@@ -1,6 +1,6 @@
 """Who holds the lock of a run folder: written beside the lock, read by whoever finds it taken.
 
-    runs/.NAME.writer.json   {"schema": 1, "deed": "training", "host": "ada", "pid": 4711, …}
+    runs/.NAME.writer.json   {"schema": 1, "purpose": "training", "host": "ada", "pid": 4711, …}
 
 The holder touches the file every `BEAT_SECONDS`. So another machine, which sees no process of this
 one, can tell a holder that works from one that is gone, by the clock of the file server alone.
@@ -22,7 +22,7 @@ from typing import Literal, Self
 
 from regard.core.files import write_json
 
-Deed = Literal["training", "evaluation", "report", "deletion"]
+Purpose = Literal["training", "evaluation", "report", "deletion"]
 
 SCHEMA = 1
 BEAT_SECONDS = 10.0
@@ -35,7 +35,7 @@ MISSED_BEATS = 2.5
 class LockHolder:
     """The process that holds a lock."""
 
-    deed: str
+    purpose: str
     "What it does with the folder."
     host: str
     pid: int
@@ -43,9 +43,9 @@ class LockHolder:
     "ISO 8601, UTC, to the second."
 
     @classmethod
-    def this_process(cls, deed: Deed) -> Self:
+    def this_process(cls, purpose: Purpose) -> Self:
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        return cls(deed, platform.node(), os.getpid(), now)
+        return cls(purpose, platform.node(), os.getpid(), now)
 
     @classmethod
     def read(cls, file: Path) -> Self | None:
@@ -54,7 +54,7 @@ class LockHolder:
             table = json.loads(file.read_bytes())
             if table.pop("schema") != SCHEMA:
                 return None
-            return cls(str(table["deed"]), str(table["host"]), int(table["pid"]), table["since"])
+            return cls(str(table["purpose"]), str(table["host"]), int(table["pid"]), table["since"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
@@ -65,7 +65,7 @@ class LockHolder:
 
     def __str__(self) -> str:
         since = self.since.replace("T", " ").removesuffix("+00:00")
-        return f"{self.deed} on {self.host}, process {self.pid}, since {since} UTC"
+        return f"{self.purpose} on {self.host}, process {self.pid}, since {since} UTC"
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from regard.data.token_cache import cache_home
 from regard.interop.import_model import import_model
 from regard.interop.packages import PIP_PREFIX, check_package_name
 from regard.runs.models.saved_config import read_config
-from regard.runs.recipe_paths import find_path, places_of_run, run_around
+from regard.runs.recipe_paths import candidates_of_run, find_path, run_around
 from regard.runs.run import Run, check_intact
 from regard.training.checkpoint import ADAPTER_FILE, WEIGHTS_FILE
 
@@ -63,7 +63,7 @@ def find_base(base: dict[str, Any], *, owner: Path, given: Path | None) -> Path:
     path = (
         str(given)
         if given is not None
-        else find_path(base["path"], places_of_run(run_around(owner)))
+        else find_path(base["path"], candidates_of_run(run_around(owner)))
     )
     if path.startswith(PIP_PREFIX):
         folder = imported_package(path)

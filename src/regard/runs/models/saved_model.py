@@ -28,7 +28,7 @@ from regard.runs.models.adapter_files import load_adapter
 from regard.runs.models.base_model import find_base
 from regard.runs.models.saved_config import check_sizes, read_config
 from regard.runs.recipe import build_tools
-from regard.runs.recipe_paths import find_paths, places_of_run, run_around
+from regard.runs.recipe_paths import candidates_of_run, find_paths, run_around
 from regard.tasks import TASKS, Problem, Task
 from regard.training.checkpoint import WEIGHTS_FILE, load_weights
 
@@ -165,5 +165,5 @@ def architecture_of(config: Mapping[str, Any]) -> str | None:
 def saved_settings(config: Mapping[str, Any], folder: Path) -> SavedSettings:
     """The settings in a folder's config.json, which errors name."""
     table = deepcopy({key: config[key] for key in SavedSettings.model_fields if key in config})
-    find_paths(table, places_of_run(run_around(folder)))
+    find_paths(table, candidates_of_run(run_around(folder)))
     return read_settings(SavedSettings, table, locate=lambda key: str(folder / "config.json"))
