@@ -141,7 +141,7 @@ def forecast_sentence(forecast: Forecast) -> str:
     peak = forecast.memory_bytes
     memory = "" if peak is None else f"{peak / 1e9:.1f} GB · "
     return (
-        f"{forecast.steps:,} steps · {forecast.tokens:,} tokens · "
+        f"{quantity(forecast.steps, 'steps')} · {quantity(forecast.tokens, 'tokens')} · "
         f"about {duration(forecast.seconds)} of training "
         f"and {duration(forecast.evaluation_seconds)} of evaluation · "
         f"{memory}{forecast.parameters:,} parameters"

@@ -30,6 +30,8 @@ WARMUP_STEPS = 3
 MIN_TRIAL_STEPS, MAX_TRIAL_STEPS = 8, 40
 TRIAL_SECONDS = 2.0
 "A trial ends here if it has the fewest steps already."
+MAX_TRIAL_SECONDS = 20.0
+"A trial ends here with however many steps it has, but not without any."
 MAX_EVALUATION_SECONDS = 5.0
 "An evaluation on dev that takes longer is estimated instead."
 FORWARD_FRACTION = 1 / 3
@@ -171,16 +173,17 @@ def forecast_by_trial(
     copy = deepcopy(model).train()
     optimizer = build_optimizer(copy, settings)
     update_seconds: list[float] = []
-    until = time.perf_counter() + TRIAL_SECONDS
+    started = time.perf_counter()
     for step in range(MAX_TRIAL_STEPS) if plan.steps else ():
         began = time.perf_counter()
-        if len(update_seconds) >= MIN_TRIAL_STEPS and began > until:
+        seconds = TRIAL_SECONDS if step >= MIN_TRIAL_STEPS else MAX_TRIAL_SECONDS
+        if step and began > started + seconds:
             break
         batch = batches[step % len(batches)]
         # A learning rate of 0 costs the same and cannot diverge.
         update(copy, optimizer, batch, step=step + 1, lr=0.0, settings=settings, machine=machine)
         update_seconds.append(time.perf_counter() - began)
-    step_seconds = median(update_seconds[WARMUP_STEPS:] or [0.0])
+    step_seconds = median(update_seconds[WARMUP_STEPS:] or update_seconds or [0.0])
     position_seconds = FORWARD_FRACTION * step_seconds / plan.batch_positions
     if plan.dev_positions and plan.dev_positions * position_seconds <= MAX_EVALUATION_SECONDS:
         began = time.perf_counter()

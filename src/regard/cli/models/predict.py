@@ -39,6 +39,7 @@ def predict(
     The file needs the task's input columns; labels are not required."""
     from regard import api
     from regard.cli.models.prediction_files import check_format, write_rows
+    from regard.evaluation.formatting import quantity
 
     target = out or file.parent / f"{file.name}.predicted.jsonl"
     check_format(target)
@@ -60,9 +61,9 @@ def predict(
         return
     write_rows(target, predictions)
     empty = [row["at"] for row in predictions if row["predicted"] is None]
-    console().print(f"  {len(predictions) - len(empty):,} rows predicted", markup=False)
+    console().print(f"  {quantity(len(predictions) - len(empty), 'rows')} predicted", markup=False)
     if empty:
         shown = "; ".join(empty[:MAX_EMPTY_SHOWN]) + (" …" if len(empty) > MAX_EMPTY_SHOWN else "")
-        warning = f"  {len(empty):,} rows without a text have no prediction: {shown}"
+        warning = f"  no prediction for {quantity(len(empty), 'rows')} without a text: {shown}"
         console().print(warning, markup=False, soft_wrap=True, style="yellow")
     console().print(f"  {target}", markup=False, soft_wrap=True)
