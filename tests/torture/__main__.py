@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -27,6 +28,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="Begin with trial 0.")
     parser.add_argument("--dry", action="store_true", help="Record nothing.")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was done counts
     failed = 0
     for target in find_targets(given.targets):
         first = 0 if given.again else ledger.trials_done(target.name)

@@ -105,7 +105,10 @@ def _results(
         os.close(reader)
         _in_child(target, context, numbers, folder, writer)
     os.close(writer)
-    yield from _read_results(target, numbers, child, reader)
+    try:
+        yield from _read_results(target, numbers, child, reader)
+    finally:
+        _end_group(child)  # also when this process is told to stop
 
 
 def _in_child(target: Target, context: Any, numbers: list[int], folder: Path, writer: int) -> None:

@@ -102,6 +102,7 @@ less than without the fault (lost). All other words say what happened instead.
 TAIL = """
 ## What is not covered yet
 
-Power loss by replaying recorded writes in other orders, network folders without locks, and the C \
-kernels under sanitizers have no target here.
+Network folders without locks, kills during an import or a study, pages in a browser, and the C \
+kernels under sanitizers have no target here. Power loss takes back unsynced writes and renames of \
+this process; it does not know the disk's own cache.
 """

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from regard.training import prefetch
 from regard.training.prefetch import QUEUE_SIZE, Prefetcher
 
 
@@ -76,3 +77,11 @@ def test_next_item_is_built_while_the_current_one_is_used():
             time.sleep(0.3)
             next(prefetcher)
         assert prefetcher.wait_seconds - first < first
+
+
+def test_thread_that_died_for_want_of_memory_is_noticed(monkeypatch):
+    """It would be waited for, for ever."""
+    monkeypatch.setattr(prefetch, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(prefetch.ThreadPoolExecutor, "_adjust_thread_count", lambda self: None)
+    with prefetch.Prefetcher(iter([1])) as items, pytest.raises(MemoryError, match="new thread"):
+        next(items)

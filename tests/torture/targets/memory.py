@@ -33,7 +33,7 @@ def trial(reference: Reference, generator: random.Random, folder: Path) -> str:
     if not Path("/proc/self/statm").is_file():
         return "not on this system"
     workspace = fresh_copy(reference, folder)
-    more = int(2 ** generator.uniform(0, 9) * MEGABYTE)
+    more = int(2 ** generator.uniform(-7, 5) * MEGABYTE)
 
     def action() -> int:
         limit_memory(more)
@@ -45,7 +45,7 @@ def trial(reference: Reference, generator: random.Random, folder: Path) -> str:
     stderr = log.read_text(encoding="utf-8") if log.is_file() else "no log"
     check(code, stderr, TRAIN)
     if code not in (0, 2):
-        raise Failure("crashed", f"{more / MEGABYTE:.0f} MB: exit code {code}: {stderr[-300:]}")
+        raise Failure("crashed", f"{more >> 10} kB: exit code {code}: {stderr[-300:]}")
     if code == 0:
         compare(reference, workspace.folder / RUN)
         return "enough, same bits"
@@ -55,7 +55,7 @@ def trial(reference: Reference, generator: random.Random, folder: Path) -> str:
 
 TARGET = Target(
     "memory",
-    "1 to 512 MB more than the process has, for a whole training",
+    "8 kB to 32 MB more than the process has, for a whole training",
     50,
     trial,
     train_reference,

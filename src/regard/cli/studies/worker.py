@@ -62,6 +62,7 @@ class Inbox:
         self.stopping = False
         self.is_training = False
         self._orders: queue.Queue[Order | None] = queue.Queue()
+        check_thread_memory()
         threading.Thread(target=self._read, args=(orders,), daemon=True).start()
 
     def next_order(self) -> Order | None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from regard.core.files import write_json
+from regard.core.process.thread_memory import check_thread_memory
 
 Purpose = Literal["training", "evaluation", "report", "deletion"]
 
@@ -71,6 +72,7 @@ class LockHolder:
 @contextmanager
 def announced(holder: LockHolder, file: Path) -> Iterator[None]:
     """Keep `file` written and fresh; without write permission nothing is announced."""
+    check_thread_memory()
     stop = threading.Event()
     with suppress(OSError):
         write_json(file, {"schema": SCHEMA, **asdict(holder)})

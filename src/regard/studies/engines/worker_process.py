@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from regard.core.process.thread_memory import check_thread_memory
 from regard.studies.engines.job import Job
 
 READ_SECONDS = 5
@@ -52,6 +53,7 @@ class WorkerProcess:
                 start_new_session=True,
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
+        check_thread_memory()
         self._reader = threading.Thread(target=self._read_answers, daemon=True)
         self._reader.start()
 
