@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from statistics import fmean
+from typing import Any
 
 from regard.data.corpus import Split
 from regard.data.numbers import parse_number
-from regard.data.recognition.profile import ColumnProfile, profile_column
+from regard.data.recognition.profile import ColumnProfile, is_missing, profile_column
 from regard.data.recognition.reading import Reading
 from regard.data.recognition.table import TableSample
+from regard.data.recognition.words import count_words
 from regard.evaluation.formatting import join_words, quantity
 
 MAX_NAMED = 5
@@ -64,8 +66,14 @@ def label_line(table: TableSample, reading: Reading) -> str:
         low, high = profile.numbers
         mean = fmean(parse_number(value) or 0.0 for value in profile.counts.elements())
         return f"target: {profile.name!r}, from {low:g} to {high:g}, {mean:.3g} on average"
-    words = f"{profile.mean_words:,.1f} words on average"
+    # Of several answers or references each is one.
+    texts = [_as_list(value) for value in table.columns[profile.name] if not is_missing(value)]
+    words = f"{fmean(count_words(text) for each in texts for text in each):,.1f} words on average"
     return f"target: {profile.name!r}, {words}, in {profile.filled:,} of {profile.rows:,} rows"
+
+
+def _as_list(value: Any) -> list[str]:
+    return list(map(str, value)) if isinstance(value, list) else [str(value)]
 
 
 def columns_left_out(

@@ -90,7 +90,11 @@ def recognise(sources: Sequence[str], wishes: Wishes) -> Recognised:
     train = tables["train"]
     _check_names(train, wishes)
     split_column = None if len(files.splits) > 1 else _split_column(train.columns)
-    columns = {name: values for name, values in train.columns.items() if name != split_column}
+    columns = {
+        name: values
+        for name, values in train.columns.items()
+        if name.strip() and name != split_column  # a recipe cannot name what has no name
+    }
     readings = choose(find_readings(columns), columns, wishes, where=str(first))
     found = Recognised(files, tuple(readings), tables, split_column, files.remarks)
     return _with_other_splits(found)
@@ -185,16 +189,21 @@ def _forced(columns: Mapping[str, Sequence[Any]], wishes: Wishes) -> list[Readin
 
 def _check_names(table: TableSample, wishes: Wishes) -> None:
     options = [("--text", text) for text in wishes.texts]
-    options += [("--label", wishes.label or ""), ("--group", wishes.group or "")]
+    options += [("--label", wishes.label)] if wishes.label is not None else []
+    options += [("--group", wishes.group)] if wishes.group is not None else []
     known = list(table.columns)
     for option, name in options:
-        if name and name not in known:
+        if name not in known or not name.strip():
             shown = ", ".join(map(repr, known[:12])) + (", …" if len(known) > 12 else "")
             raise UserError(
                 f"{option} {name}: no column has this name{closest(name, known, quoted=True)}",
                 topic="new",
                 where=str(table.path),
                 hint=f"There are {shown}.",
+            )
+        if all(map(is_missing, table.columns[name])):
+            raise UserError(
+                f"{option} {name}: the column is empty", topic="new", where=str(table.path)
             )
 
 
