@@ -56,6 +56,7 @@ def new(
     """Write a commented recipe and a first study for your data. Asks only what it cannot see."""
     import tomllib
 
+    from regard.api.settings_schema import write_schema
     from regard.core.errors import UserError
     from regard.core.files import write_text
     from regard.runs.proposals.proposal import propose
@@ -76,8 +77,11 @@ def new(
     proposal = propose(found, reading, wishes, name=run_name, recipe_file=target)
     Recipe.from_table(tomllib.loads(proposal.recipe))  # validate it before writing
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_text(target, proposal.recipe)
-    write_text(study, proposal.study)
+    for kind, file, text_of in (
+        ("recipe", target, proposal.recipe),
+        ("study", study, proposal.study),
+    ):
+        write_text(file, f"{write_schema(kind, beside=file)}\n{text_of}")
     lines = [*proposal.said, *_other_readings(found, reading, wishes)]
     lines += [f"written: {target} and {study}", f"next: regard train {target}"]
     for line in lines:

@@ -22,6 +22,8 @@ from typing import IO, Any
 
 import typer
 
+from regard.core.process.thread_memory import check_thread_memory
+
 Order = Mapping[str, Any]
 RESULTS_TABLE = "regard.cli.training.results_table"
 SIGNALLED = 128
