@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from regard.audits.findings import INVALID_VERDICTS, Finding, Leak, UnusedParameter
 from regard.core.errors import UserError
 from regard.core.html_display import HtmlDisplay
-from regard.core.json_records import JsonRecord, read_record, record_text, write_record
+from regard.core.json_records import JsonRecord, read_record, record_table, write_record
 from regard.core.ledger import Ledger
 from regard.core.seal import check_sealed, write_and_seal
 from regard.data.splits import Split
@@ -342,7 +342,8 @@ class ResultsRecord(EvaluationRecord):
 def write_results(file: Path, results: ResultsRecord) -> None:
     """Write the results and the seal over all that is read of a finished run."""
     sealed_with = [path for pattern in SEALED for path in file.parent.glob(pattern)]
-    write_and_seal(file, record_text(results, schema=RESULTS_SCHEMA), sealed_with=sealed_with)
+    table = {"schema": RESULTS_SCHEMA, **record_table(results)}
+    write_and_seal(file, table, sealed_with=sealed_with)
 
 
 def read_results(file: Path) -> ResultsRecord | None:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from regard.core.errors import UserError
 from regard.core.html_display import HtmlDisplay
-from regard.core.json_records import read_record, record_table, record_text
+from regard.core.json_records import read_record, record_table
 from regard.core.seal import check_sealed, write_and_seal
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.evaluation.statistics.divergence import DivergenceCount
@@ -352,5 +352,5 @@ def read_outcome(home: Path) -> Outcome:
 
 def write_outcome(home: Path, outcome: Outcome) -> Outcome:
     """Write outcome.json into the study folder `home`; the outcome as it will be read."""
-    write_and_seal(home / OUTCOME_FILE, record_text(outcome, schema=OUTCOME_SCHEMA))
+    write_and_seal(home / OUTCOME_FILE, {"schema": OUTCOME_SCHEMA, **record_table(outcome)})
     return read_outcome(home)
