@@ -5,8 +5,8 @@
 
 A flipped bit can turn a perplexity of 88.9 into 98.9, and a hand can. Whoever reads a sealed file
 checks it first: what is not as it was written is never shown as a result. The file that is written
-last says `"sealed": true`, so that a seal that is gone is missed. Other folders without a seal, of
-runs that are not finished or of earlier versions, are read as they are.
+last says `"sealed": true`, so that its reader misses a seal that is gone. Other folders without a
+seal, of runs that are not finished or of earlier versions, are read as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -73,6 +72,13 @@ def check_sealed(home: Path, name: str, *, topic: str, hint: str) -> None:
         raise UserError(what, topic=topic, where=str(home / name), hint=hint)
 
 
+def check_seal(home: Path, name: str, *, topic: str, hint: str) -> None:
+    """Raise if a file that says it was sealed has lost its seal."""
+    if not (home / SEAL).is_file():
+        what = f"cannot be vouched for: {SEAL} beside it is gone"
+        raise UserError(what, topic=topic, where=str(home / name), hint=hint)
+
+
 def find_change(home: Path, name: str) -> str | None:
     """What became of a sealed file, in words; None if it is as it was, or nothing is sealed."""
     try:
@@ -81,7 +87,7 @@ def find_change(home: Path, name: str) -> str | None:
         if seal["schema"] != SCHEMA or seal["checksum"] != checksum(files):
             raise ValueError("the seal itself has changed")
     except FileNotFoundError:
-        return f"cannot be vouched for: {SEAL} beside it is gone" if _was_sealed(home) else None
+        return None
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"cannot be vouched for: {SEAL} beside it is damaged"
     file = home / name
@@ -96,12 +102,6 @@ def find_change(home: Path, name: str) -> str | None:
         on = datetime.fromtimestamp(changed, UTC).isoformat(sep=" ", timespec="minutes")
         return f"was edited after it was sealed (on {on.removesuffix('+00:00')} UTC)"
     return "is damaged: it is not what was written, though nothing was saved to it since"
-
-
-def _was_sealed(home: Path) -> bool:
-    with suppress(OSError):
-        return any(MARK in file.read_bytes() for file in home.glob("*.json"))
-    return False
 
 
 def checksum(files: Mapping[str, Any]) -> str:

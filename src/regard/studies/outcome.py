@@ -13,7 +13,7 @@ from pydantic import Field
 from regard.core.errors import UserError
 from regard.core.html_display import HtmlDisplay
 from regard.core.json_records import read_record, record_table
-from regard.core.seal import check_sealed, write_and_seal
+from regard.core.seal import check_seal, check_sealed, write_and_seal
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.evaluation.statistics.divergence import DivergenceCount
 from regard.runs.health_record import HealthRecord
@@ -224,6 +224,8 @@ class Outcome(HtmlDisplay):
     "Of a deciding score that is not regard's own; None: as its metric declares."
     efficiency: Efficiency | None = None
     "None where regard trained nothing."
+    sealed: bool = False
+    "Whether a seal was written with it."
     folder: Annotated[Path, Field(exclude=True)] = Path()
     "The study's folder; not stored in it."
 
@@ -346,6 +348,8 @@ def read_outcome(home: Path) -> Outcome:
     outcome = read_record(
         file, Outcome, schema=OUTCOME_SCHEMA, former=FORMER_SCHEMAS, topic="study", hint=hint
     )
+    if outcome.sealed:
+        check_seal(home, file.name, topic="study", hint=hint)
     outcome.folder = home
     return outcome
 
