@@ -150,6 +150,22 @@ def test_unexpected_missing_file_is_a_bug(
     assert "bug in regard" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("encoding", "code"), [("ascii", 2), ("utf-8", 70)])
+def test_a_path_that_cannot_be_named_here_is_one_sentence(
+    encoding: str,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`LC_ALL=C` and a path with ü; in a traceback it must not stop the report of the bug."""
+    monkeypatch.setattr(exit_codes.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(exit_codes.sys, "getfilesystemencoding", lambda: encoding)
+    problem = UnicodeEncodeError(encoding, "r\udcc3n", 1, 2, "not in range")
+    assert exit_code(problem, monkeypatch) == code
+    assert ("PYTHONUTF8=1" in capsys.readouterr().err) is (code == 2)
+
+
 def test_ctrl_c_gives_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exit_code(KeyboardInterrupt(), monkeypatch) == 130
 

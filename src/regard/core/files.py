@@ -101,6 +101,16 @@ def find_damage(folder: Path) -> str | None:
     return None
 
 
+def path_text(path: str | Path) -> str:
+    """A path as a file holds it: in UTF-8, whatever the terminal's encoding (`LC_ALL=C`)."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def text_path(text: str) -> Path:
+    """The inverse of `path_text`."""
+    return Path(os.fsdecode(text.encode()))
+
+
 def read_text(path: Path, *, topic: str, hint: str = "") -> str:
     """A text file that the user named; `hint` says what to give instead."""
     try:
