@@ -96,7 +96,7 @@ def reseal(home: Path) -> None:
 def damaged_folder(home: Path, generator: random.Random) -> None:
     sealed = sorted(json.loads((home / SEAL).read_text(encoding="utf-8"))["files"])
     shown = [name for name in sealed if not name.startswith("final/")]
-    for name in generator.sample(shown, generator.choice((1, 1, 2, len(shown)))):
+    for name in generator.sample(shown, min(len(shown), generator.choice((1, 2, len(shown))))):
         inject_into_file(home / name, generator, most=generator.choice((1, 2, 4)))
     reseal(home)
 
