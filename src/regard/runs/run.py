@@ -78,7 +78,7 @@ class Run(HtmlDisplay):
 
     def recipe(self, *, changes: Mapping[str, Any] | None = None) -> Recipe:
         """The recipe it was trained with; `changes` are dotted keys with other values."""
-        hint = "Put the old file back, or train its recipe anew with --out ANOTHER_FOLDER."
+        hint = "Put the old file back, or train its recipe again with --out ANOTHER_FOLDER."
         check_sealed(self.folder, self.recipe_file.name, topic="run", hint=hint)
         return Recipe.load(self.recipe_file, changes=changes, changed_by="data.corpus")
 
