@@ -166,6 +166,16 @@ def test_a_path_that_cannot_be_named_here_is_one_sentence(
     assert ("PYTHONUTF8=1" in capsys.readouterr().err) is (code == 2)
 
 
+def test_a_cache_that_cannot_be_made_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on a drive that is not there."""
+    monkeypatch.setenv("REGARD_CACHE", "/proc/nothing")
+    problem = FileNotFoundError(errno.ENOENT, "no such file", "/proc/nothing/tokens")
+    assert exit_code(problem, monkeypatch) == 2
+    assert "Set REGARD_CACHE" in capsys.readouterr().err
+
+
 def test_ctrl_c_gives_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exit_code(KeyboardInterrupt(), monkeypatch) == 130
 

@@ -18,6 +18,7 @@ from regard.core.files import (
     path_text,
     read_json,
     text_path,
+    typed_path,
     write_json,
     write_text,
 )
@@ -57,6 +58,11 @@ def test_paths_are_written_in_utf_8_whatever_the_terminal() -> None:
     assert path_text("runs/\udcc3\udcbc") == "runs/ü"
     assert text_path(path_text("runs/ü")) == Path("runs/ü")
     path_text(b"runs/\xff".decode("utf-8", "surrogateescape")).encode()
+
+
+def test_a_user_who_does_not_exist_has_no_home() -> None:
+    assert typed_path("~nobody-at-all/x.csv") == Path("~nobody-at-all/x.csv")
+    assert typed_path("~/x.csv") == Path.home() / "x.csv"
 
 
 def test_full_disk_keeps_the_old_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

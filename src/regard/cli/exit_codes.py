@@ -109,6 +109,9 @@ def disk_error(problem: OSError) -> str | None:
             f"disk: {name} cannot be used ({problem.strerror}). "
             "Check the file and its permissions, or give another path."
         )
+    cache = os.environ.get("REGARD_CACHE")
+    if problem.errno == errno.ENOENT and cache and str(problem.filename).startswith(cache):
+        return f"disk: the cache {name} cannot be made. Set REGARD_CACHE to another folder."
     return None
 
 

@@ -129,6 +129,11 @@ def find_damage(folder: Path) -> str | None:
     return None
 
 
+def typed_path(text: str) -> Path:
+    """A path as a person typed it: `~` is the home folder, `~nobody` a name like any other."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111 — Path.expanduser raises for nobody
+
+
 def path_text(path: str | Path) -> str:
     """A path as a file holds it: in UTF-8, whatever the terminal's encoding (`LC_ALL=C`)."""
     return os.fsencode(path).decode("utf-8", "replace")
