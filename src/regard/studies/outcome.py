@@ -25,6 +25,8 @@ from regard.studies.verdicts.planned_looks import LooksRecord
 
 OUTCOME_FILE = "outcome.json"
 OUTCOME_SCHEMA = 4
+SEALED = ("inspections/*.json",)
+"What is sealed with outcome.json; runs have seals of their own."
 FORMER_SCHEMAS = (3,)
 "Without groups, looks and divergence: what an earlier version judged is a look too."
 
@@ -356,5 +358,7 @@ def read_outcome(home: Path) -> Outcome:
 
 def write_outcome(home: Path, outcome: Outcome) -> Outcome:
     """Write outcome.json into the study folder `home`; the outcome as it will be read."""
-    write_and_seal(home / OUTCOME_FILE, {"schema": OUTCOME_SCHEMA, **record_table(outcome)})
+    table = {"schema": OUTCOME_SCHEMA, **record_table(outcome)}
+    sealed_with = [path for pattern in SEALED for path in home.glob(pattern)]
+    write_and_seal(home / OUTCOME_FILE, table, sealed_with=sealed_with)
     return read_outcome(home)

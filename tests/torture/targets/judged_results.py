@@ -33,16 +33,25 @@ VALUES: tuple[Callable[[random.Random, int], Any], ...] = (
 Row = dict[str, Any]
 
 
-def rows(generator: random.Random) -> list[Row]:
+def _fraction(generator: random.Random, n: int) -> float:
+    return generator.random()
+
+
+def rows(generator: random.Random, *, judged: bool) -> list[Row]:
+    """`judged`: what is there could be judged, before values of it are changed."""
     names = generator.sample(COLUMNS, generator.randrange(1, 6))
     columns = {name: generator.choice(VALUES) for name in names}
     count = generator.choice((0, 1, 2, 30, 200))
+    if judged:
+        columns |= {"id": VALUES[0], "accuracy": generator.choice((VALUES[2], _fraction))}
+        columns.pop("variant", None)
+        count = 40
     made = [{name: make(generator, n) for name, make in columns.items()} for n in range(count)]
-    if made and generator.random() < 0.5:
+    if made and generator.random() < (0.2 if judged else 0.5):
         for _ in range(generator.choice((1, 3))):
             at = generator.randrange(len(made))
             made[at] = mutate(made[at], generator, changes=1)
-    if generator.random() < 0.2:
+    if generator.random() < (0.05 if judged else 0.2):
         made += made[:3]  # the same items again
     return made
 
@@ -91,16 +100,16 @@ FORMATS = {
 
 def trial(context: None, generator: random.Random, folder: Path) -> str:
     workspace = Workspace(folder / "work")
-    files = []
-    for number in range(generator.choice((1, 2, 2, 3))):
-        suffix = generator.choice([*FORMATS, ".jsonl", ".csv"])
-        content = FORMATS[suffix](rows(generator), generator)
-        if generator.random() < 0.3:
+    files, judged = [], generator.random() < 0.6
+    for number in range(2 if judged else generator.choice((1, 2, 2, 3))):
+        suffix = generator.choice((".jsonl", ".csv") if judged else [*FORMATS])
+        content = FORMATS[suffix](rows(generator, judged=judged), generator)
+        if generator.random() < (0.1 if judged else 0.3):
             content = flip_bits(content, generator)
         files.append(f"{number}{suffix}")
         workspace.write(files[-1], content)
-    arguments = ["judge", *files]
-    for option in generator.sample(OPTIONS, generator.choice((0, 1, 2))):
+    arguments = ["judge", *files, *(("--metric", "accuracy", "--id", "id") if judged else ())]
+    for option in generator.sample(OPTIONS, generator.choice((0, 0, 1) if judged else (0, 1, 2))):
         arguments += [option, generator.choice((*COLUMNS[:-1], str(hostile(generator))[:80]))]
     arguments = [one.replace("\0", "") for one in arguments]
     no_charts = {name: lambda *_, **__: None for name in study_report.CHARTS}
