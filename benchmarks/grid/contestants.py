@@ -3,7 +3,8 @@
     python -m benchmarks.grid.contestants regard
 
 A command starts with a fresh heap and idle threads, and so does every child; only imports are
-shared. No thread count or wait policy is set: a contestant has what its own code sets up.
+shared. A contestant has what its own code sets up, and the environment of a user's shell: no thread
+count or wait policy is set there.
 """
 
 from __future__ import annotations
@@ -20,13 +21,11 @@ from functools import partial
 from typing import Any
 
 import torch
+from benchmarks.environment import MEMORY_KEPT, command_environment
 from benchmarks.grid.one_kernel_off import is_ours, operators_of, our_step_without
 from benchmarks.speed.peers import PeerStep, build_plain_gpt, count_parameters
 from benchmarks.speed.sizes import Size
 from benchmarks.speed.timing import OURS
-
-MEMORY_KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(10**11)}
-"glibc returns no memory to the system: no page is zeroed twice."
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ PEERS = {
     COMPILED: Contestant(COMPILED),
     f"{COMPILED}, memory kept": Contestant(COMPILED, MEMORY_KEPT),
 }
-CONTESTANTS = {OURS: Contestant(OURS), **PEERS}
+CONTESTANTS = {OURS: Contestant(OURS, command_environment()), **PEERS}
 
 
 class ContestantProcess:
