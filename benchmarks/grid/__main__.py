@@ -35,8 +35,9 @@ from regard.core.process import cpu
 from regard.ops.cpu import library
 
 RESULTS = Path(__file__).parents[1] / "results"
-TURN_SECONDS = 0.1
-"Of a turn at least: single steps of a few milliseconds vary too much."
+TURN_SECONDS = 0.2
+"""Of a turn at least: single steps of a few milliseconds vary too much, and nobody could say
+whether other processes disturbed them."""
 SETTLE_SECONDS = 0.02
 "Pause before a turn: threads of the contestant before it spin for a while."
 SAME_LOSS = 2e-4
@@ -115,6 +116,7 @@ def time_point(
         "threads": infos[OURS]["threads"],
         "milliseconds": {name: 1e3 * median(seconds) for name, seconds in times.items()},
         "best_peer": best,
+        "others": max(contestant.most_disturbed for contestant in contestants.values()),
         **ratio._asdict(),
     }
 
@@ -171,7 +173,8 @@ def row_text(row: Mapping[str, Any]) -> str:
     times = ", ".join(f"{name} {value:.1f}" for name, value in row["milliseconds"].items())
     return (
         f"{row['value']:.2f} [{row['low']:.2f}, {row['high']:.2f}] {row['name']} "
-        f"({row['tera_operations']:.3f} TFLOP, {row['threads']} threads): {times} ms"
+        f"({row['tera_operations']:.3f} TFLOP, {row['threads']} threads, others "
+        f"{row['others']:.0%}): {times} ms"
     )
 
 

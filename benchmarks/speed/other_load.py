@@ -1,0 +1,60 @@
+"""CPU time that others took of the machine while something was timed.
+
+Another process of a second costs threads that spin, as torch's do by default, many times as much:
+a turn that it fell into says nothing about the work. Linux alone counts what all processes took.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.core.process.cpu import usable_cores
+
+STAT = Path("/proc/stat")
+BUSY_FIELDS = (1, 2, 3, 6, 7, 8)
+"user, nice, system, irq, softirq, and steal: time of the machine's other tenants."
+MAX_FRACTION = 0.05
+"Of the cores' time. The system's counter ticks every 10 ms: turns are not much shorter than 0.2 s."
+
+
+class Timed(NamedTuple):
+    """A turn, and what others took meanwhile."""
+
+    seconds: float
+    others: float
+    "CPU seconds of other processes, over those of all cores; 0 where the system does not count."
+
+    @property
+    def is_disturbed(self) -> bool:
+        return self.others > MAX_FRACTION
+
+
+def timed(work: Callable[[], object]) -> Timed:
+    """Do the work in this process."""
+    busy, own = _busy_seconds(), _own_seconds()
+    began = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - began
+    others = (_busy_seconds() - busy) - (_own_seconds() - own)
+    return Timed(seconds, max(0.0, others) / (seconds * usable_cores()))
+
+
+def _busy_seconds() -> float:
+    """Of all cores since the system was started; 0 where there is no such file."""
+    if not STAT.exists():
+        return 0.0
+    fields = STAT.read_text(encoding="ascii").partition("\n")[0].split()
+    return sum(int(fields[index]) for index in BUSY_FIELDS) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_seconds() -> float:
+    if not STAT.exists():
+        return 0.0
+    import resource  # not on Windows
+
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
