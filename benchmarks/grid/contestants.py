@@ -28,7 +28,7 @@ from benchmarks.speed.peers import PeerStep, build_plain_gpt, count_parameters
 from benchmarks.speed.sizes import Size
 from benchmarks.speed.timing import OURS
 
-MAX_TURNS = 12
+MAX_TURNS = 6
 "Of which one should be undisturbed."
 CALM_SECONDS = 0.5
 
