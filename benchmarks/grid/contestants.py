@@ -13,7 +13,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -23,14 +22,10 @@ from typing import Any
 import torch
 from benchmarks.environment import MEMORY_KEPT, command_environment
 from benchmarks.grid.one_kernel_off import is_ours, operators_of, our_step_without
-from benchmarks.speed.other_load import Timed, timed
+from benchmarks.speed.other_load import Timed, timed, undisturbed
 from benchmarks.speed.peers import PeerStep, build_plain_gpt, count_parameters
 from benchmarks.speed.sizes import Size
 from benchmarks.speed.timing import OURS
-
-MAX_TURNS = 6
-"Of which one should be undisturbed."
-CALM_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -72,17 +67,10 @@ class ContestantProcess:
         return info
 
     def turn(self, steps: int) -> float:
-        """Seconds of a step, in a turn of this many. A turn that other processes disturbed is
-        taken again; of so many in vain, the least disturbed counts."""
-        turns: list[Timed] = []
-        while len(turns) < MAX_TURNS:
-            turns.append(Timed(*self._ask(steps)))
-            if not turns[-1].is_disturbed:
-                break
-            time.sleep(CALM_SECONDS)
-        least = min(turns, key=lambda turn: turn.others)
-        self.most_disturbed = max(self.most_disturbed, least.others)
-        return least.seconds / steps
+        """Seconds of a step, in a turn of this many."""
+        turn = undisturbed(lambda: Timed(*self._ask(steps)))
+        self.most_disturbed = max(self.most_disturbed, turn.others)
+        return turn.seconds / steps
 
     def finish(self) -> None:
         self._ask(0)
