@@ -54,7 +54,9 @@ def tiny(models: dict[str, Path], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def adapted(models: dict[str, Path], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(models["adapted"], tmp_path / "adapted"))
+    folder = Path(shutil.copytree(models["adapted"], tmp_path / "adapted"))
+    change(folder / "config.json", "base", "path", value=str(models["tiny"]))  # left its project
+    return folder
 
 
 def seal(folder: Path) -> None:

@@ -2,8 +2,9 @@
 step, non-finite losses stop training, early stopping keeps the best checkpoint."""
 
 import math
-from itertools import pairwise
+from itertools import islice, pairwise
 
+import numpy as np
 import pytest
 import torch
 from tests.training.toy_loader import build_loader
@@ -133,6 +134,22 @@ def test_training_emits_events_and_saves_checkpoints():
     assert [state.step for state in recorder.saved] == [5, 10]
     tokens = [event.tokens for event in recorder.events if event.event == "step"]
     assert all(earlier < later for earlier, later in pairwise(tokens))
+
+
+def test_a_point_of_the_curve_is_the_mean_over_its_steps():
+    single, windows = RecordingHooks(), RecordingHooks()
+    single.train(Train(max_steps=400, evaluate_every=1, checkpoint_every=0))
+    windows.train(Train(max_steps=400, evaluate_every=0, checkpoint_every=0))
+    steps, points = (
+        [event for event in each.events if event.event == "step"] for each in (single, windows)
+    )
+    assert (len(steps), len(points)) == (400, 200)
+    batches = islice(build_loader(max_steps=400).batches_after(TrainingState().cursor), 400)
+    weights = np.array([float(batch.weights.sum()) for batch, _ in batches]).reshape(200, 2)
+    losses = np.array([step.loss for step in steps]).reshape(200, 2)
+    means = (losses * weights).sum(axis=1) / weights.sum(axis=1)
+    assert [point.loss for point in points] == pytest.approx(means, abs=1e-6)
+    assert min(abs(means - losses[:, 1])) > 1e-5  # none is the loss of its last batch
 
 
 COLLAPSED = "dev: all 5 rows are answered 'a'"

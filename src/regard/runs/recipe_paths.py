@@ -95,12 +95,12 @@ def candidates_of_run(folder: Path) -> Candidates:
 
 
 def here(path: str) -> Iterable[Path]:
-    """The place of a path that was typed: relative to the working directory."""
+    """The location of a path that was typed: relative to the working directory."""
     yield Path(path)
 
 
 def find_paths(table: dict[str, Any], candidates: Candidates) -> None:
-    """Replace every path of a table of settings by the place where it is."""
+    """Replace every path of a table of settings by its location."""
     for key in PATH_KEYS:
         *tables, last = key.split(".")
         inner: Any = table
@@ -116,7 +116,7 @@ def find_path(value: Any, candidates: Candidates) -> Any:
         return [find_path(each, candidates) for each in value]
     if not isinstance(value, str) or not value or value.startswith((HUB_PREFIX, PIP_PREFIX, "~")):
         return value
-    found = next((place for place in candidates(value) if _exists(place)), None)
+    found = next((path for path in candidates(value) if _exists(path)), None)
     # The name of a built-in set means the set, whatever lies beside the recipe.
     return value if found is None or value in BUILTIN.names() else _from_here(found)
 

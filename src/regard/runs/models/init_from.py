@@ -147,6 +147,7 @@ def _inherited(recipe: Recipe, settings: InheritedSettings) -> dict[str, Setting
     has_objective = "objective" in recipe.model_fields_set
     objective = recipe.objective if has_objective else settings.objective
     check_family_supports(settings.model, objective, recipe.task)
+    recipe.adapt.check_context(settings.model.context)
     return {"model": settings.model, "tokenizer": settings.tokenizer, "objective": objective}
 
 

@@ -32,7 +32,7 @@ from regard.tasks import Task
 
 Row = TypeVar("Row")
 
-OVERLAP_SCHEMA = 7
+OVERLAP_SCHEMA = 8
 MIN_ROWS_OF_LABEL = 5
 "Mean rows of a target from which on targets are labels."
 HELD_OUT: tuple[Split, ...] = SPLITS[1:]

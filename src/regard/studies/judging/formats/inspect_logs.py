@@ -125,6 +125,6 @@ def is_log(document: Mapping[str, Any]) -> bool:
 
 
 def samples_of(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The samples of a JSON log, with their place."""
+    """The samples of a JSON log, with their locations."""
     for number, sample in enumerate(document["samples"], 1):
         yield f"sample {number:,}", sample
