@@ -166,6 +166,20 @@ def test_a_path_that_cannot_be_named_here_is_one_sentence(
     assert ("PYTHONUTF8=1" in capsys.readouterr().err) is (code == 2)
 
 
+def test_links_in_a_circle_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(exit_codes.tempfile, "tempdir", str(tmp_path))
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(OSError, match=r"loop|levels of symbolic links") as caught:
+        loop.read_bytes()
+    before_python_3_13 = RuntimeError(f"Symlink loop from {str(loop)!r}")
+    for problem in (caught.value, before_python_3_13):
+        assert exit_code(problem, monkeypatch) == 2
+        assert str(loop) in capsys.readouterr().err
+
+
 def test_a_cache_that_cannot_be_made_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -97,6 +97,7 @@ def _study_results(home: Path) -> Any:
 
 def _import(reference: Reference, home: Path) -> Deed:
     """Of a folder of Hugging Face's, which an export makes."""
+    shutil.rmtree(home, ignore_errors=True)
     exported = fresh_copy(reference, home, with_run=True)
     exported.run("export", RUN, "--out", "theirs")
     shutil.rmtree(exported.folder / "runs")

@@ -33,11 +33,13 @@ def in_this_process() -> Iterator[None]:
 
 def judge_small_study(home: Path) -> Workspace:
     workspace = workspace_at(home / "work")
+    one_thread()
+    if (workspace.folder / STUDY).is_dir():  # an earlier session's, with --home
+        return workspace
     workspace.recipe(train__max_steps=6, train__evaluate_every=3, train__checkpoint_every=0)
     variants = {"one": {}, "slow": {"train.lr": 1e-5}}
     study = {"base": "tiny.toml", "seeds": [0, 1], "question": "Which?", "variants": variants}
     workspace.write("study.toml", tomli_w.dumps(study))
     with in_this_process():
         workspace.run(*COMPARE)
-    one_thread()
     return workspace

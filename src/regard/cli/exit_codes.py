@@ -30,8 +30,11 @@ PATH_ERRORS = {
     errno.EISDIR,
     errno.ENAMETOOLONG,
     errno.EIO,
+    errno.ELOOP,
 }
 "Errors about a path that the user can fix; others are bugs."
+LINKS_IN_A_CIRCLE = "Symlink loop"
+"So begins what pathlib says of them, before Python 3.13."
 
 
 def run_command(command: Callable[[], object]) -> None:
@@ -70,6 +73,8 @@ def _sentence(problem: BaseException) -> str | None:
         return disk_error(problem)
     if isinstance(problem, UnicodeEncodeError):
         return path_encoding_error(problem)
+    if isinstance(problem, RuntimeError) and str(problem).startswith(LINKS_IN_A_CIRCLE):
+        return f"disk: links lead back to themselves ({problem}). Remove one, or give another path."
     return memory_error(problem)
 
 

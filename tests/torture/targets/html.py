@@ -1,4 +1,5 @@
-"""Markup in every text that a report, a study's page, a lesson or an inspection shows."""
+"""Markup in every text that a report, a study's page, a lesson, an inspection or a judgement
+shows."""
 
 from __future__ import annotations
 
@@ -159,9 +160,25 @@ def of_an_inspection(made: Prepared, generator: random.Random, folder: Path) -> 
     return None if result.exit_code else workspace.folder / "page.html"
 
 
+def of_a_judgement(made: Prepared, generator: random.Random, folder: Path) -> Path | None:
+    """Of files, variants, columns and items that somebody else has named."""
+    workspace = Workspace(folder / "work")
+    column, item, group = (payload(generator) for _ in range(3))
+    arguments = ["judge"]
+    for number in range(2):
+        rows = [{"id": f"{item}{n}", column: generator.random(), group: n // 4} for n in range(40)]
+        name = payload(generator).replace("/", "").replace("\0", "")[:90] + f"{number}.jsonl"
+        workspace.write(name, "".join(json.dumps(row) + "\n" for row in rows))
+        variant = payload(generator).replace("=", "")
+        arguments.append(generator.choice((name, f"{variant}={name}")))
+    arguments += ["--metric", column, "--id", "id", "--group", group, "--lower-is-better"]
+    result = tortured(workspace, *(one.replace("\0", "") for one in arguments), "--out", "judged")
+    return None if result.exit_code else workspace.folder / "judged/report.html"
+
+
 LESSONS = sorted(lesson.name for infos in lessons_by_topic().values() for lesson in infos)
 SHOWN = ("title", "question", "claim")
-KINDS = (of_a_run, of_a_run, of_a_study, of_a_study, of_a_lesson, of_an_inspection)
+KINDS = (of_a_run, of_a_run, of_a_study, of_a_lesson, of_an_inspection, of_a_judgement)
 
 
 def trial(made: Prepared, generator: random.Random, folder: Path) -> str:
@@ -176,8 +193,8 @@ def trial(made: Prepared, generator: random.Random, folder: Path) -> str:
 
 TARGET = Target(
     "HTML",
-    "markup in texts of runs, studies, lessons and inspections: none becomes an element or an "
-    "attribute of a page, nor runs (in chromium)",
+    "markup in texts of runs, studies, lessons, inspections and judged files: none becomes an "
+    "element or an attribute of a page, nor runs (in chromium)",
     200,
     trial,
     make,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -27,12 +28,15 @@ class Prepared:
 
 
 def make(home: Path) -> Prepared:
-    deeds, writes = find_deeds(home).by_name, {}
-    for name, deed in deeds.items():
-        workspace = deed.prepare(home / f"counted {name}")
-        writes[name] = count_writes(lambda w=workspace, d=deed: _done(d, w))  # type: ignore[misc]
-        shutil.rmtree(workspace.folder)
-    return Prepared(deeds, writes)
+    deeds, counted = find_deeds(home).by_name, home / "writes.json"
+    if not counted.is_file():
+        writes = {}
+        for name, deed in deeds.items():
+            workspace = deed.prepare(home / f"counted {name}")
+            writes[name] = count_writes(lambda w=workspace, d=deed: _done(d, w))  # type: ignore[misc]
+            shutil.rmtree(workspace.folder)
+        counted.write_text(json.dumps(writes), encoding="utf-8")
+    return Prepared(deeds, json.loads(counted.read_text(encoding="utf-8")))
 
 
 def _done(deed: Deed, workspace: Workspace) -> None:

@@ -33,6 +33,7 @@ def show(workspace: Workspace, command: tuple[str, ...]) -> tuple[int, str, str]
 
 def make(home: Path) -> Prepared:
     workspace = judge_small_study(home)
+    shutil.rmtree(home / "pristine", ignore_errors=True)
     pristine = Workspace(Path(shutil.copytree(workspace.folder, home / "pristine")))
     return Prepared(workspace, {command: show(pristine, command)[1] for command in READERS})
 
