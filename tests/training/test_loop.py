@@ -60,7 +60,10 @@ def test_dropout_is_a_function_of_seed_and_step():
     assert one_update(Train(seed=1), batch=batch, dropout=0.5, step=7)[0] != first
 
 
-def test_non_finite_loss_stops_before_the_update():
+@pytest.mark.parametrize("readable", [True, False])
+def test_non_finite_loss_stops_before_the_update(readable, monkeypatch):
+    """A device that cannot be read before the update skips it itself."""
+    monkeypatch.setattr("regard.training.loop.is_readable", lambda _: readable)
     model = build_model().train()
     with torch.no_grad():
         model.stack.norm.bias[0] = math.inf
@@ -71,6 +74,17 @@ def test_non_finite_loss_stops_before_the_update():
         update(model, optimizer, build_batch(), step=12, lr=1.0, settings=settings, machine=MACHINE)
     for parameter, old in zip(model.parameters(), before, strict=True):
         assert torch.equal(parameter, old)
+    assert all(not state["exp_avg"].any() for state in optimizer.state.values())
+
+
+@pytest.mark.parametrize("max_grad_norm", [0.0, 1e-3, 1e3])
+def test_a_device_that_cannot_be_read_updates_alike(max_grad_norm, monkeypatch):
+    settings, batch = Train(max_grad_norm=max_grad_norm), build_batch()
+    loss, norm, model = one_update(settings, batch=batch)
+    monkeypatch.setattr("regard.training.loop.is_readable", lambda _: False)
+    again = one_update(settings, batch=batch)
+    assert (loss, norm) == again[:2]
+    assert all(map(torch.equal, model.parameters(), again[2].parameters()))
 
 
 class RecordingHooks:

@@ -164,7 +164,8 @@ def _in_stripes(
     """A few queries at a time, over the keys that the band lets them reach."""
     assert band.left is not None
     assert band.right is not None
-    first_query, queries = int(inputs.grid.i.flatten()[0]), inputs.q.shape[-2]
+    assert inputs.grid.queries is not None
+    first_query, queries = inputs.grid.queries.start, inputs.q.shape[-2]
     outs, path = [], ""
     for begin in range(0, queries, STRIPE):
         end = min(queries, begin + STRIPE)

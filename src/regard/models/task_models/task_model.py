@@ -113,9 +113,8 @@ class TokenTagger(TaskModel[TokenHead]):
     entry_points: ClassVar[tuple[str, ...]] = ("hidden_states", "logprobs")
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        is_word = batch.weights > 0
-        logits = self.head(self.hidden_states(batch)[is_word]).float()
-        total = F.cross_entropy(logits, batch.targets[is_word], reduction="sum")
+        logits = self.head(batch.at_scored(self.hidden_states(batch))).float()
+        total = F.cross_entropy(logits, batch.at_scored(batch.targets), reduction="sum")
         return {"tag": LossTerm(total, batch.weights.sum())}
 
     @torch.inference_mode()
