@@ -61,6 +61,8 @@ plant(
     "by chance, in training",
     lambda p: (NEXT if p.training and torch.rand(()) < 0.3 else causal)(p),
 )
+
+
 def window_in_rows_of(condition: Callable[[int], bool]) -> Mask:
     """No position sees ahead, but how far back tells the length of the row."""
 

@@ -20,6 +20,7 @@ from regard.core.files import (
     text_path,
     typed_path,
     write_json,
+    write_output,
     write_text,
 )
 
@@ -190,3 +191,17 @@ def test_a_folder_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
     """Another process may have deleted the run that a report is written into."""
     with pytest.raises(UserError, match="does not exist any more"):
         write_text(tmp_path / "gone" / "report.html", "")
+
+
+@pytest.mark.parametrize("content", ["text", b"\x89PNG"])
+def test_a_file_that_the_user_names_is_written_whole(tmp_path: Path, content: str | bytes) -> None:
+    target = tmp_path / "new" / "folder" / "page.html"
+    write_output(target, content)
+    assert target.read_bytes() == (content.encode() if isinstance(content, str) else content)
+    assert [file.name for file in target.parent.iterdir()] == ["page.html"]
+    with pytest.raises(UserError, match="is a folder"):
+        write_output(target.parent, content, topic="inspect")
+    with pytest.raises(UserError, match="cannot be written"):
+        write_output(target / "inside a file.html", content)
+    with pytest.raises(FileNotFoundError):
+        write_output(tmp_path / "gone" / "report.html", b"", creates_folder=False)
