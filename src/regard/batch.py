@@ -15,13 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+
+from regard.core.process.host import copy_to
 
 Ints = NDArray[np.int64]
 Padding = Literal["none", "right", "anywhere"]
@@ -142,9 +144,7 @@ class Batch:
         return rows
 
     def to(self, device: torch.device | str) -> Batch:
-        def move(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.to(device, non_blocking=True)
-
+        move = partial(copy_to, device=device)
         layout, moved = self.layout, self._map(move)
         vars(moved)["layout"] = Layout(
             *(move(value) if isinstance(value, torch.Tensor) else value for value in layout)

@@ -35,7 +35,7 @@ from regard.models.model import Model
 from regard.models.task_models.sentence_model import SentenceEncoder, SentenceModel
 from regard.models.task_models.task_model import TaskModel
 from regard.training.device import Machine, choose_machine
-from regard.training.loop import queue_update
+from regard.training.loop import queue_update, update
 from regard.training.optimizer import build_optimizer
 from regard.training.settings import Train
 
@@ -87,6 +87,22 @@ def test_a_step_that_reads_the_device_is_found(meta, monkeypatch):
     monkeypatch.setattr("regard.models.inputs.is_readable", lambda _: True)
     monkeypatch.setattr("regard.models.inputs.ModelInputs.layout", None)
     assert "meta" in problem_of_step(case, meta)
+
+
+@pytest.mark.usefixtures("bf16_matmul")
+@pytest.mark.parametrize("family", FAMILY_TABLES)
+def test_a_training_step_in_bf16(family):
+    machine = choose_machine("cpu", threads=torch.get_num_threads(), precision="bf16")
+    settings = Train()
+    for case in [case for case in covering_cases() if case.family == family][::6]:
+        model = model_of(case).train()
+        optimizer = build_optimizer(model, settings)
+        [batch] = batches_of(case, count=1)
+        loss, norm = update(
+            model, optimizer, batch, step=1, lr=0.01, settings=settings, machine=machine
+        )
+        assert 0 < loss < 20, case.id
+        assert norm > 0 or case.kind == "hard", case.id
 
 
 def test_every_part_of_the_catalogues_is_walked():

@@ -237,7 +237,7 @@ def test_a_task_head_is_always_audited(build: Build) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("precision", "bfloat16"),
+        ("precision", "bf16"),
         ("threads", 7),
         ("products", "another kernel"),
         ("torch", "2.99"),

@@ -51,6 +51,24 @@ def test_gradient_accumulation_equals_the_full_batch(accumulate):
         assert torch.allclose(one.grad, other.grad, atol=1e-6)
 
 
+@pytest.mark.usefixtures("bf16_matmul")
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_bf16_trains_as_fp32_does_but_for_rounding(dropout):
+    batch, losses = build_batch(), {}
+    for precision in ("fp32", "bf16"):
+        machine = choose_machine("cpu", threads=1, precision=precision)
+        model = build_model(dropout=dropout).train()
+        optimizer = build_optimizer(model, Train())
+        losses[precision] = [
+            update(model, optimizer, batch, step=1, lr=0.01, settings=Train(), machine=machine)[0]
+            for _ in range(20)
+        ]
+        assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert losses["bf16"] != losses["fp32"]
+    assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.02)
+    assert losses["bf16"][-1] < 0.8 * losses["bf16"][0]
+
+
 def test_dropout_is_a_function_of_seed_and_step():
     batch = build_batch()
     first = one_update(Train(), batch=batch, dropout=0.5, step=7)[0]

@@ -176,7 +176,9 @@ class MultiHeadAttention(Mixer):
         """New keys and values after the prefix, which enters a cache once, and the cached ones."""
         if self.prefix is not None and (cache is None or not cache.length):
             prefix = (
-                self.shape.split_heads(x[None]).expand(len(k), -1, -1, -1) for x in self.prefix
+                # Under autocast keys have another dtype than parameters.
+                self.shape.split_heads(x[None].to(k.dtype)).expand(len(k), -1, -1, -1)
+                for x in self.prefix
             )
             k, v = (torch.cat(pair, dim=2) for pair in zip(prefix, (k, v), strict=True))
         return (k, v) if cache is None else cache.extend(k, v)

@@ -152,7 +152,9 @@ def _restore(
         )
     # The number of threads decides how sums are split, and so the last bits: keep it on resume.
     threads = int(state.machine["threads"])
-    experiment.machine = choose_machine(experiment.machine.device, threads=threads)
+    experiment.machine = choose_machine(
+        experiment.machine.device, threads=threads, precision=experiment.machine.precision
+    )
     for key, before in state.machine.items():
         now = experiment.machine.as_dict()[key]
         if now != before:

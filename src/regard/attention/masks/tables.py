@@ -71,7 +71,7 @@ class Table:
         if checked and position is not None and position.numel() and int(position.max()) >= size[1]:
             raise self._size_error("positions", has=size[1], needs=int(position.max()) + 1)
         if size[0] == 1:
-            b = torch.zeros_like(b[:1])
+            b = torch.zeros_like(b[:1] if b.ndim else b)
         elif checked and b.numel() and int(b.max()) >= size[0]:
             raise self._size_error("rows", has=size[0], needs=int(b.max()) + 1)
         return self.values[b] if position is None else self.values[b, position]

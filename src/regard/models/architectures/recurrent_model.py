@@ -22,7 +22,7 @@ from regard.attention.masks.mask import cross
 from regard.attention.mixer import Mixer
 from regard.attention.token_positions import TokenPositions
 from regard.batch import RowLayout
-from regard.core.process.host import is_readable
+from regard.core.process.host import copy_to, is_readable
 from regard.models.architectures.seq2seq_model import Seq2SeqModel, memory_of, source_of
 from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.heads.language_model_head import LanguageModelHead
@@ -96,7 +96,7 @@ class RecurrentModel(Seq2SeqModel):
         """(b,s) -> (b,s,w) and the state after each row's last token, (layers,b,w)."""
         layout = layout or RowLayout.of(valid)  # lengths have to be known here
         lengths, order = torch.sort(torch.tensor(layout.lengths), descending=True)
-        order = order.to(source.device, non_blocking=True)
+        order = copy_to(order, source.device)
         x = self.dropout(self.source_tokens(source)).index_select(0, order)
         packed = pack_padded_sequence(x, lengths, batch_first=True)
         states, last = self.encoder(packed)
@@ -158,7 +158,7 @@ def _unpack(packed: PackedSequence, *, length: int) -> Tensor:
         for position, count in enumerate(packed.batch_sizes.tolist())
         for row in range(count)
     ]
-    index = torch.tensor(flat).to(packed.data.device, non_blocking=True)
+    index = copy_to(torch.tensor(flat), packed.data.device)
     padded = packed.data.new_zeros(rows * length, packed.data.shape[-1])
     return padded.index_copy(0, index, packed.data).view(rows, length, -1)
 
