@@ -137,6 +137,19 @@ def test_an_adapter_whose_base_is_itself(adapted: Path, tiny: Path) -> None:
         load_model(adapted)
 
 
+def test_a_tower_of_adapters(adapted: Path, tiny: Path) -> None:
+    """Each is another folder, so that none leads back."""
+    above = adapted
+    for number in range(10):
+        base = Path(shutil.copytree(adapted, adapted.with_name(f"base{number}")))
+        shutil.copy(tiny / "model.safetensors", base)
+        entry = {"path": str(base), "fingerprint": sha256(base / "model.safetensors")}
+        change(above / "config.json", "base", value=entry)
+        above = base
+    with refused(saying="above more than 8 others"):
+        load_model(adapted)
+
+
 @pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("text", [DEEP, '{"a":' * 90 + "1" + "}" * 90, "", "[]", "9" * 5000])
 def test_deep_json_is_damage(tiny: Path, file: str, text: str) -> None:

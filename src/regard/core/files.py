@@ -129,6 +129,21 @@ def find_damage(folder: Path) -> str | None:
     return None
 
 
+def typed_path(text: str) -> Path:
+    """A path as a person typed it: `~` is the home folder, `~nobody` a name like any other."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111 — Path.expanduser raises for nobody
+
+
+def path_text(path: str | Path) -> str:
+    """A path as a file holds it: in UTF-8, whatever the terminal's encoding (`LC_ALL=C`)."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def text_path(text: str) -> Path:
+    """The inverse of `path_text`."""
+    return Path(os.fsdecode(text.encode()))
+
+
 def read_text(path: Path, *, topic: str, hint: str = "") -> str:
     """A text file that the user named; `hint` says what to give instead."""
     try:

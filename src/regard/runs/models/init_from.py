@@ -29,7 +29,7 @@ from regard.objectives import Objective
 from regard.runs.models.base_model import import_command, imported_package, is_unimported
 from regard.runs.models.saved_config import read_config
 from regard.runs.models.saved_model import architecture_of, load_saved_model, saved_settings
-from regard.runs.preparation.prepare import data_fingerprint
+from regard.runs.preparation.recipe_data import data_fingerprint
 from regard.runs.recipe import Recipe, check_family_supports
 from regard.runs.run import Run, check_intact
 
