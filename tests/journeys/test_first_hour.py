@@ -72,6 +72,9 @@ def test_a_student_with_a_spreadsheet(stranger: Stranger) -> None:
     refused = stranger.types("predict", "runs/moods", "namenlos.csv", exit_code=2)
     assert "no column 'Bewertung'" in refused.error
     assert "data.header" not in refused.error  # a setting of the training, which is over
+    stranger.workspace.write("lose.csv", "Bewertung\r\nGut, wirklich\r\n")
+    refused = stranger.types("predict", "runs/moods", "lose.csv", exit_code=2)
+    assert refused.error.endswith("row 2: 2 columns where the header has 1. Quote the comma.")
     stranger.types("predict", "runs/moods", "neu.csv", "--out", "neu-urteil.csv")
     with (stranger.folder / "neu-urteil.csv").open(encoding="utf-8", newline="") as file:
         assert [row["predicted"] for row in csv.DictReader(file)] == ["good", "bad"]

@@ -20,7 +20,7 @@ from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import Data, columns_by_role, open_corpus
 from regard.data.readers.formats import read_records
 from regard.data.readers.frames import frame_rows, is_frame, read_rows
-from regard.data.readers.records import DropCounts, ReadOptions, Record, RecordReader
+from regard.data.readers.records import SKIP_HINT, DropCounts, ReadOptions, Record, RecordReader
 from regard.tasks import Problem, Task
 from regard.tasks.classification.labels import LabelProblem
 
@@ -166,6 +166,9 @@ def _advice_for_files() -> Iterator[None]:
         if "data." not in problem.hint and "task." not in problem.hint:
             raise
         hint = "Columns are called as in the training; without a header line give --no-header."
+        if problem.hint.startswith(SKIP_HINT):
+            cure = problem.hint.removeprefix(SKIP_HINT).removeprefix(", or ").rstrip(".")
+            hint = f"{cure[:1].upper()}{cure[1:]}." if cure else "Correct it."
         raise UserError(problem.what, topic=problem.topic, where=problem.where, hint=hint) from None
 
 
