@@ -19,6 +19,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+from benchmarks.environment import command_environment, restart_in_user_environment
 from benchmarks.grid.__main__ import RESULTS, machine, turns_of
 from benchmarks.grid.contestants import Contestant, ContestantProcess
 from benchmarks.grid.one_kernel_off import ADDITIVE, PROGRAMS, WITHOUT, baseline_of
@@ -38,6 +39,7 @@ MAX_ADDITIVE_PAIRS = 2**22
 
 
 def main() -> None:
+    restart_in_user_environment("benchmarks.kernels")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int)
     parser.add_argument("--points", default=f"0:{POINTS}", help="FIRST:END of the draw")
@@ -54,7 +56,10 @@ def main() -> None:
 def time_grid(seed: int, points: slice, *, rounds: int) -> None:
     file = RESULTS / f"kernels-{seed}-{cpu.simd_capability().lower()}.json"
     rows = json.loads(file.read_text(encoding="utf-8"))["points"] if file.is_file() else []
-    contestants = {name: ContestantProcess(Contestant(name)) for name in (OURS, *PROGRAMS)}
+    contestants = {
+        name: ContestantProcess(Contestant(name, command_environment()))
+        for name in (OURS, *PROGRAMS)
+    }
     try:
         for size in draw_points(seed)[points]:
             row = {"name": size.name, "kernels": time_point(size, contestants, rounds=rounds)}

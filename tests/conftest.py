@@ -14,7 +14,9 @@ settings.load_profile("patient")
 
 
 def pytest_configure() -> None:
-    """Pin each xdist worker to one core, so that workers do not compete for cores."""
+    """Pin each xdist worker to one core, so that workers do not compete for cores, and leave the
+    width of tables to the tests: xdist gives its workers COLUMNS."""
+    os.environ.pop("COLUMNS", None)
     gc.disable()  # while modules are imported: they hold no garbage
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if worker and hasattr(os, "sched_setaffinity"):

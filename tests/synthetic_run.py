@@ -219,7 +219,7 @@ def results_table(
             "platform": "Linux x86_64",
             "device": "cpu",
             "threads": 2,
-            "precision": "float32",
+            "precision": "fp32",
         },
         **changes,
     }

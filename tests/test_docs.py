@@ -5,7 +5,10 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def load(path: Path):
@@ -32,6 +35,21 @@ def test_catalogue_links_resolve():
     sources = re.findall(r"\]\(\.\./(src/[^)]+)\)", text)
     assert len(sources) == len(anchors)
     assert all((ROOT / source).is_file() for source in sources)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page):
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    files = [link for link in links if "://" not in link]
+    assert [link for link in files if not (page.parent / link).exists()] == []
+
+
+def test_every_promise_of_the_readme_links_to_its_test():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    _, _, promises = text.partition("## What it will not let you do quietly\n")
+    lines = re.findall(r"^- .+$", promises.partition("\n## ")[0], flags=re.MULTILINE)
+    assert len(lines) > 15
+    assert [line for line in lines if "[test](tests/" not in line] == []
 
 
 def test_every_setting_is_documented():

@@ -11,7 +11,7 @@ from benchmarks.calibration.skew import DISTRIBUTIONS, difference_of
 
 from regard.evaluation.statistics.holm import holm_at_looks
 from regard.evaluation.statistics.seed_tables import SeedTables, ratio
-from regard.evaluation.statistics.sequential import Boundary, LookPlan, LookTaken
+from regard.evaluation.statistics.sequential import Boundary, LookPlan, PlannedLook
 from regard.evaluation.statistics.significance import MethodDifference, method_difference
 
 BOUNDARIES: tuple[Boundary, ...] = ("pocock", "obrien-fleming")
@@ -102,7 +102,7 @@ class Stopped:
     seeds: int
 
 
-def at_look(a: SeedTables, b: SeedTables, look: LookTaken) -> MethodDifference:
+def at_look(a: SeedTables, b: SeedTables, look: PlannedLook) -> MethodDifference:
     seeds = range(look.plan.seeds[look.index])
     return replace(method_difference(a.select(seeds), b.select(seeds), ratio), look=look)
 
@@ -110,7 +110,7 @@ def at_look(a: SeedTables, b: SeedTables, look: LookTaken) -> MethodDifference:
 def run(a: SeedTables, b: SeedTables, plan: LookPlan, *, futility: float = 0.0) -> Stopped:
     """Look by look, until a difference is found."""
     for index in range(len(plan.seeds)):
-        look = LookTaken(plan, index)
+        look = PlannedLook(plan, index)
         [difference] = holm_at_looks([at_look(a, b, look)], comparisons=1)
         if difference.distinguishable or look.is_last:
             break
@@ -137,7 +137,7 @@ def equal_methods(studies: int) -> Iterator[str]:
 
 
 def _differs(looks: Sequence[MethodDifference], plan: LookPlan) -> bool:
-    taken = [replace(one, look=LookTaken(plan, index)) for index, one in enumerate(looks)]
+    taken = [replace(one, look=PlannedLook(plan, index)) for index, one in enumerate(looks)]
     return any(holm_at_looks([one], comparisons=1)[0].distinguishable for one in taken)
 
 
@@ -165,7 +165,7 @@ def _any_variant_differs(
 ) -> bool:
     """The first decision is the one that counts: what follows it can only be more of them."""
     for index in range(len(plan.seeds)):
-        look = LookTaken(plan, index)
+        look = PlannedLook(plan, index)
         differences = [at_look(other, reference, look) for other in others]
         if any(one.distinguishable for one in holm_at_looks(differences, comparisons=len(others))):
             return True

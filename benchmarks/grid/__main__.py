@@ -3,6 +3,7 @@
     .venv-bench/bin/python -m benchmarks.grid --seed 20261119                  # all peers, an hour
     .venv-bench/bin/python -m benchmarks.grid --seed 1 --peers "plain GPT" "plain GPT, memory kept"
     .venv-bench/bin/python -m benchmarks.grid --seed 1 --points 0:8            # adds to the others
+    .venv-bench/bin/python -m benchmarks.grid --seed 1 --compile               # before a run
 
 The ratio of a point is the time of its best peer over ours, by round. Kernels and thread counts are
 tuned on one draw and reported on another; a seed is a draw. Writes
@@ -23,7 +24,8 @@ from typing import Any
 
 import torch
 from benchmarks.bench import cpu_name
-from benchmarks.grid.contestants import CONTESTANTS, PEERS, ContestantProcess
+from benchmarks.environment import restart_in_user_environment
+from benchmarks.grid.contestants import COMPILED, CONTESTANTS, PEERS, ContestantProcess
 from benchmarks.grid.picture import write_picture
 from benchmarks.grid.points import NANOGPT, POINTS, draw_points
 from benchmarks.speed.sizes import Size
@@ -33,24 +35,30 @@ from regard.core.process import cpu
 from regard.ops.cpu import library
 
 RESULTS = Path(__file__).parents[1] / "results"
-TURN_SECONDS = 0.1
-"Of a turn at least: single steps of a few milliseconds vary too much."
+TURN_SECONDS = 0.2
+"""Of a turn at least: single steps of a few milliseconds vary too much, and nobody could say
+whether other processes disturbed them."""
 SETTLE_SECONDS = 0.02
 "Pause before a turn: threads of the contestant before it spin for a while."
 SAME_LOSS = 2e-4
 
 
 def main() -> None:
+    restart_in_user_environment("benchmarks.grid")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--points", default=f"0:{POINTS}", help="FIRST:END of the draw")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--compile", action="store_true", help="fill torch's cache, time nothing")
     arguments = parser.parse_args()
     file = RESULTS / f"grid-{arguments.seed}-{cpu.simd_capability().lower()}.json"
     rows = json.loads(file.read_text(encoding="utf-8"))["points"] if file.is_file() else []
     first, end = map(int, arguments.points.split(":"))
     sizes = [*([NANOGPT] if first == 0 else []), *draw_points(arguments.seed)[first:end]]
+    if arguments.compile:
+        compile_points(sizes)
+        return
     contestants = {name: ContestantProcess(CONTESTANTS[name]) for name in (OURS, *arguments.peers)}
     try:
         for size in sizes:
@@ -72,6 +80,16 @@ def main() -> None:
             contestant.end()
     print(summary(rows))
     write_picture(results, file.with_suffix(".png"))
+
+
+def compile_points(sizes: Sequence[Size]) -> None:
+    """So that a machine that is kept at rest for the timing does not wait for the compiler."""
+    contestant = ContestantProcess(CONTESTANTS[COMPILED])
+    for size in sizes:
+        contestant.begin(size)
+        contestant.finish()
+        print(f"compiled: {size.name}", flush=True)
+    contestant.end()
 
 
 def time_point(
@@ -98,6 +116,7 @@ def time_point(
         "threads": infos[OURS]["threads"],
         "milliseconds": {name: 1e3 * median(seconds) for name, seconds in times.items()},
         "best_peer": best,
+        "others": max(contestant.most_disturbed for contestant in contestants.values()),
         **ratio._asdict(),
     }
 
@@ -154,7 +173,8 @@ def row_text(row: Mapping[str, Any]) -> str:
     times = ", ".join(f"{name} {value:.1f}" for name, value in row["milliseconds"].items())
     return (
         f"{row['value']:.2f} [{row['low']:.2f}, {row['high']:.2f}] {row['name']} "
-        f"({row['tera_operations']:.3f} TFLOP, {row['threads']} threads): {times} ms"
+        f"({row['tera_operations']:.3f} TFLOP, {row['threads']} threads, others "
+        f"{row['others']:.0%}): {times} ms"
     )
 
 

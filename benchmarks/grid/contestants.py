@@ -3,7 +3,8 @@
     python -m benchmarks.grid.contestants regard
 
 A command starts with a fresh heap and idle threads, and so does every child; only imports are
-shared. No thread count or wait policy is set: a contestant has what its own code sets up.
+shared. A contestant has what its own code sets up, and the environment of a user's shell: no thread
+count or wait policy is set there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,13 +20,12 @@ from functools import partial
 from typing import Any
 
 import torch
+from benchmarks.environment import MEMORY_KEPT, command_environment
 from benchmarks.grid.one_kernel_off import is_ours, operators_of, our_step_without
+from benchmarks.speed.other_load import Timed, timed, undisturbed
 from benchmarks.speed.peers import PeerStep, build_plain_gpt, count_parameters
 from benchmarks.speed.sizes import Size
 from benchmarks.speed.timing import OURS
-
-MEMORY_KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(10**11)}
-"glibc returns no memory to the system: no page is zeroed twice."
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ PEERS = {
     COMPILED: Contestant(COMPILED),
     f"{COMPILED}, memory kept": Contestant(COMPILED, MEMORY_KEPT),
 }
-CONTESTANTS = {OURS: Contestant(OURS), **PEERS}
+CONTESTANTS = {OURS: Contestant(OURS, command_environment()), **PEERS}
 
 
 class ContestantProcess:
@@ -58,16 +57,20 @@ class ContestantProcess:
             text=True,
             env={**os.environ, **contestant.environment},
         )
+        self.most_disturbed = 0.0
+        "What others took of the machine during a turn that counts, at most."
 
     def begin(self, size: Size) -> dict[str, Any]:
         """Build the point and run it once; returns parameters, loss and threads."""
+        self.most_disturbed = 0.0
         info: dict[str, Any] = self._ask(asdict(size))
         return info
 
     def turn(self, steps: int) -> float:
         """Seconds of a step, in a turn of this many."""
-        seconds: float = self._ask(steps)
-        return seconds
+        turn = undisturbed(lambda: Timed(*self._ask(steps)))
+        self.most_disturbed = max(self.most_disturbed, turn.others)
+        return turn.seconds / steps
 
     def finish(self) -> None:
         self._ask(0)
@@ -116,10 +119,12 @@ def _serve_turns(program: str, size: Size, answer: Callable[[object], None]) -> 
     step()
     answer(info)
     while steps := int(sys.stdin.readline()):
-        began = time.perf_counter()
-        for _ in range(steps):
-            step()
-        answer((time.perf_counter() - began) / steps)
+        answer(timed(partial(_repeat, step, steps)))
+
+
+def _repeat(step: Callable[[], float], steps: int) -> None:
+    for _ in range(steps):
+        step()
 
 
 def build_step(program: str, size: Size) -> tuple[Callable[[], float], int]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 
 import torch
 from benchmarks.speed.ours import our_step
-from benchmarks.speed.sizes import NARROW
+from benchmarks.speed.sizes import Size
 from benchmarks.speed.timing import (
     Ratio,
     Row,
@@ -17,10 +18,16 @@ from benchmarks.speed.timing import (
     ratio_by_round,
     scaling_exponent,
 )
+from benchmarks.speed.worker_process import (
+    WorkerProcess,
+    interleaved_process_times,
+    serve_turns,
+)
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.attend import attend
 from regard.attention.function import AttentionFunction, HeadShape
+from regard.attention.kinds import AttentionKind
 from regard.attention.kinds.additive import Additive
 from regard.attention.kinds.dot import Dot
 from regard.attention.kinds.group import Group
@@ -34,32 +41,50 @@ HEADS, WIDTH = 4, 32
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 GROUPED_LENGTH = 4096
 DOT_PATH = "kernel" if library.LIBRARY else "fused-causal"
+KINDS: dict[str, Callable[[], AttentionKind]] = {"additive": Additive, "dot": Dot}
+DEMO = Size("recipes/small-gpt.toml", 48, 3, 3, 4_400, rows=16, positions=64)
+DEMO_STEPS = 12
+"In a turn: a step takes some 20 ms."
+STUDY_WORKER = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+"As a study starts its workers."
+WITH_AND_WITHOUT_KERNELS = {"CPU kernels": {}, "torch's operations": {"REGARD_KERNELS": "off"}}
 BLOCK_PATH = "kernel" if library.LIBRARY else "query-blocks"
 
 
 def rows(*, rounds: int = 7) -> Iterator[Row]:
-    yield additive_row(rounds)
+    yield from additive_rows(rounds)
     yield from linear_rows(rounds)
     yield from group_rows(rounds)
 
 
-def additive_row(rounds: int) -> Row:
-    runs = {
-        "additive": our_step(NARROW, dropout=0.0, attention=Additive()),
-        "dot": our_step(NARROW, dropout=0.0, attention=Dot()),
-    }
-    times = interleaved_times(in_process_turns(runs), rounds=rounds)
-    return Row(
-        GROUP,
-        f"one step, {NARROW.name}, additive vs. dot",
-        "ms",
-        {name: 1e3 * median(seconds) for name, seconds in times.items()},
-        ratio_by_round(times["additive"], times["dot"]),
-        "additive ÷ dot",
-        1.6,
-        better="lower",
-        same_work="the same decoder but for the scores, the same batch",
-    )
+def additive_rows(rounds: int) -> Iterator[Row]:
+    """As the demo trains: each training in a worker of one thread."""
+    for kernels, environment in WITH_AND_WITHOUT_KERNELS.items():
+        workers = {
+            kind: WorkerProcess(
+                "benchmarks.speed.kinds", kind, environment={**STUDY_WORKER, **environment}
+            )
+            for kind in KINDS
+        }
+        times = interleaved_process_times(workers, rounds=rounds)
+        yield Row(
+            GROUP,
+            f"one step as the demo trains, one thread, {kernels}: additive vs. dot",
+            "ms",
+            {name: 1e3 * median(seconds) for name, seconds in times.items()},
+            ratio_by_round(times["additive"], times["dot"]),
+            "additive ÷ dot",
+            1.5,
+            better="lower",
+            same_work="the same decoder but for the scores, the same batch",
+        )
+
+
+def serve_kind(name: str) -> None:
+    """In the worker."""
+    step = our_step(DEMO, dropout=0.0, attention=KINDS[name]())
+    torch.set_num_threads(1)
+    serve_turns(step, repeats=DEMO_STEPS)
 
 
 def attention_pass(
@@ -188,3 +213,7 @@ def repeat(run: Callable[[], None], times: int) -> Callable[[], None]:
             run()
 
     return run_repeatedly
+
+
+if __name__ == "__main__":
+    serve_kind(sys.argv[1])

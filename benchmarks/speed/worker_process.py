@@ -13,9 +13,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from benchmarks.environment import user_environment
+from benchmarks.speed.other_load import Timed, timed, undisturbed
 from benchmarks.speed.timing import interleaved_times
 
 SETTLE_SECONDS = 0.1
@@ -41,16 +43,18 @@ class WorkerProcess:
 
     def __call__(self) -> float:
         """One turn; returns the seconds of a run."""
-        assert self._process.stdin is not None
-        time.sleep(SETTLE_SECONDS)
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        seconds: float = self._read()
-        return seconds
+        return undisturbed(self._turn).seconds
 
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
+
+    def _turn(self) -> Timed:
+        assert self._process.stdin is not None
+        time.sleep(SETTLE_SECONDS)
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return Timed(*self._read())
 
     def _read(self) -> Any:
         assert self._process.stdout is not None
@@ -81,7 +85,10 @@ def serve_turns(
     print(json.dumps(info), file=answers, flush=True)
     for _ in sys.stdin:
         gc.collect()
-        began = time.perf_counter()
-        for _ in range(repeats):
-            run()
-        print((time.perf_counter() - began) / repeats, file=answers, flush=True)
+        turn = timed(partial(_repeat, run, repeats))
+        print(json.dumps((turn.seconds / repeats, turn.others)), file=answers, flush=True)
+
+
+def _repeat(run: Callable[[], object], times: int) -> None:
+    for _ in range(times):
+        run()

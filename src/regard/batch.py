@@ -4,21 +4,30 @@
                                              2  8 10  0  0  0
                                              3 13  2  8  0  0
 
-Shapes: b batch size (rows), t length. `valid`: True = a real token, False = padding.
+An accelerator computes what was queued while Python goes on; reading a value back waits for all of
+it. What a step needs to know of a batch is therefore read where the batch is made, and carried.
+
+Shapes: b batch size (rows), t length, n positions with a loss weight. `valid`: True = a real token,
+False = padding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from regard.core.process.host import copy_to
+
 Ints = NDArray[np.int64]
+Padding = Literal["none", "right", "anywhere"]
+"Where rows are padded."
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,30 @@ class Example:
     "(p,k): the values of each patch, in order of position."
     smoothing: float = 0.0
     "Label smoothing in training; never in evaluation."
+
+
+class RowLayout(NamedTuple):
+    """Where the tokens of padded rows are."""
+
+    lengths: tuple[int, ...]
+    "Tokens of each row."
+    padding: Padding
+
+    @classmethod
+    def of(cls, valid: torch.Tensor) -> RowLayout:
+        """Read from (b,t), True = a real token."""
+        return cls(tuple(_read(valid).sum(axis=1).tolist()), padding_of(valid))
+
+
+class Layout(NamedTuple):
+    """What a step needs to know of a batch: known on the host, whatever device the batch is on."""
+
+    rows: RowLayout
+    source: RowLayout | None
+    scored: torch.Tensor | None
+    "(n) int64: the positions with a loss weight, in the flattened (b,t); None: all have one."
+    labelled: torch.Tensor | None
+    "(n) int64: the labels that are no padding, in the flattened (b,k); None without labels."
 
 
 @dataclass(frozen=True)
@@ -82,8 +115,41 @@ class Batch:
         """The fraction of positions that are padding."""
         return 1 - float(self.valid.float().mean())
 
+    @cached_property
+    def layout(self) -> Layout:
+        """Read from the tensors, once; `to` carries it to the device, and a batch that `replace`
+        makes reads its own."""
+        scored = np.flatnonzero(_read(self.weights) > 0)
+        return Layout(
+            RowLayout.of(self.valid),
+            None if self.source_valid is None else RowLayout.of(self.source_valid),
+            None if len(scored) == self.weights.numel() else torch.from_numpy(scored),
+            None
+            if self.labels is None
+            else torch.from_numpy(np.flatnonzero(_read(self.labels) >= 0)),
+        )
+
+    def at_scored(self, x: torch.Tensor) -> torch.Tensor:
+        """(b,t,…) -> (n,…): at the positions with a loss weight, in order."""
+        rows, scored = x.flatten(0, 1), self.layout.scored
+        return rows if scored is None else rows.index_select(0, scored)
+
+    def of_sources(self) -> Batch:
+        """The sources as the rows."""
+        assert self.source is not None
+        assert self.source_valid is not None
+        assert self.layout.source is not None
+        rows = replace(self, ids=self.source, valid=self.source_valid, segments=None)
+        vars(rows)["layout"] = self.layout._replace(rows=self.layout.source)
+        return rows
+
     def to(self, device: torch.device | str) -> Batch:
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
+        move = partial(copy_to, device=device)
+        layout, moved = self.layout, self._map(move)
+        vars(moved)["layout"] = Layout(
+            *(move(value) if isinstance(value, torch.Tensor) else value for value in layout)
+        )
+        return moved
 
     def micro_batches(self, count: int) -> list[Batch]:
         """Split into at most `count` micro-batches of consecutive rows, none empty."""
@@ -103,6 +169,18 @@ class Batch:
             if isinstance(value := getattr(self, field.name), torch.Tensor)
         }
         return replace(self, **tensors)
+
+
+def padding_of(valid: torch.Tensor) -> Padding:
+    """Where the rows (b,t) are padded; reads them."""
+    is_token = _read(valid)
+    if is_token.all():
+        return "none"
+    return "right" if (is_token[:, :-1] >= is_token[:, 1:]).all() else "anywhere"
+
+
+def _read(tensor: torch.Tensor) -> NDArray[Any]:
+    return np.asarray(tensor.cpu().numpy())
 
 
 def pad(rows: Sequence[ArrayLike], pad_id: float) -> NDArray[Any]:

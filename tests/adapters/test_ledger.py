@@ -25,7 +25,7 @@ from regard.models.heads.task_heads import (
     SentenceHead,
     SpanHead,
     TokenHead,
-    YesNoHead,
+    ValueHead,
 )
 from regard.models.task_models.patch_model import PatchHead
 from regard.models.task_models.task_model import SequenceClassifier, TaskModel
@@ -202,7 +202,7 @@ def test_a_head_without_a_formula_is_counted():
         ClassificationHead(D, labels=5),
         TokenHead(D, labels=3),
         SpanHead(D),
-        YesNoHead(D),
+        ValueHead(D),
         SentenceHead(),
         PatchHead(D, patch_dim=4),
     ],

@@ -133,6 +133,13 @@ def test_a_fitted_classifier_survives_a_copy_to_another_process(fitted):
         ([["a", "b"], ["c", "d"]], [1, 2], "list"),
         (["fine", None], [1, 2], "text 2"),
         (["fine film", "fine plot"] * 20, [1, 1] * 20, "every text"),
+        (["a", "b", "c"], ["x", None, "y"], "text 2 is missing"),
+        (["a", "b", "c"], [1.0, 2.0, float("nan")], "text 3 is missing"),
+        (["a", "b"], np.array([1, "x"], dtype=object), "int, str"),
+        (["a", "b", "c"], ["x", " x", "y"], "but for spaces"),
+        (["a", "b"], ["x", " "], "nothing but spaces"),
+        (["a \ud800", "b"], ["x", "y"], "text 1 has half"),
+        (["a", "b"], ["x\ud800", "y"], "label .* has half"),
     ],
 )
 def test_unusable_texts_and_labels_are_refused(texts, labels, said):

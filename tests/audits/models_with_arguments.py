@@ -84,6 +84,39 @@ class SquareMask(Model):
         return self.run(ids, attention_mask, None, None)
 
 
+class FromTheEnd(Model):
+    """Positions are counted from the end of the row, as far as the padding mask tells it."""
+
+    def run(
+        self, ids: Tensor, mask: Tensor | None, types: Tensor | None, positions: Tensor | None
+    ) -> Tensor:
+        y = super().run(ids, mask, types, positions)
+        return y if mask is None else y + self.places(mask.long().flip(1).cumsum(1).flip(1))
+
+
+class ScaledWherePadded(Model):
+    """Divided by the number of tokens, in a batch with padding."""
+
+    def run(
+        self, ids: Tensor, mask: Tensor | None, types: Tensor | None, positions: Tensor | None
+    ) -> Tensor:
+        y = super().run(ids, mask, types, positions)
+        is_padded = mask is not None and not bool(mask.all())
+        return y / mask.sum(dim=1)[:, None, None] if mask is not None and is_padded else y
+
+
+class RelativeToTheLast(Model):
+    """Position ids as a fraction of the last one."""
+
+    def run(
+        self, ids: Tensor, mask: Tensor | None, types: Tensor | None, positions: Tensor | None
+    ) -> Tensor:
+        y = super().run(ids, mask, types, positions)
+        if positions is None:
+            return y
+        return y + (positions / positions.amax(dim=1, keepdim=True).clamp(min=1))[..., None]
+
+
 def leak(name: str, allowed: Allowed, mode: str, model: type[Model] = Model) -> None:
     LEAKING[name] = (lambda: model(allowed)), mode
 
@@ -164,6 +197,12 @@ leak(
 leak("required mask", lambda ids, *rest: next_too(ids), "evaluation mode", MaskRequired)
 leak("required boolean mask", lambda ids, *_: next_too(ids), "evaluation mode", BooleanMaskRequired)
 leak("three required", lambda ids, *rest: next_too(ids), "evaluation mode", AllRequired)
+for name, mode, told in (
+    ("positions from the end of the mask", "with padding on the right", FromTheEnd),
+    ("a scale by the number of tokens", "with padding on the right", ScaledWherePadded),
+    ("position ids over the last one", "with position ids", RelativeToTheLast),
+):
+    leak(name, lambda ids, *rest: causal(ids), mode, told)
 
 for kind in (Model, MaskRequired, BooleanMaskRequired, AllRequired, SquareMask):
     CLEAN[kind.__name__] = lambda kind=kind: kind(lambda ids, *rest: causal(ids))

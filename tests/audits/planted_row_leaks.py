@@ -61,6 +61,21 @@ plant(
     "by chance, in training",
     lambda p: (NEXT if p.training and torch.rand(()) < 0.3 else causal)(p),
 )
+
+
+def window_in_rows_of(condition: Callable[[int], bool]) -> Mask:
+    """No position sees ahead, but how far back tells the length of the row."""
+
+    def mask(context: MaskContext) -> Tensor:
+        near = (context.i - context.j < 3)[None, None]
+        return causal(context) & near if condition(context.length) else causal(context)
+
+    return mask
+
+
+plant("a window from 65 on", window_in_rows_of(lambda t: t > 64), max_length=300)
+plant("a window up to 20", window_in_rows_of(lambda t: t < 21), max_length=300)
+plant("a window from 21 to 60", window_in_rows_of(lambda t: 20 < t < 61), max_length=300)
 plant("last incomplete block of 8", last_block_open(8))
 plant("last incomplete block of 5", last_block_open(5))
 

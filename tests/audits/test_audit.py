@@ -223,7 +223,7 @@ def test_embeddings_as_inputs() -> None:
 @pytest.mark.parametrize(
     ("target", "sample", "message"),
     [
-        (3, None, "a int cannot be audited"),
+        (3, None, "an object of type int cannot be audited"),
         (nn.Linear(3, 3), None, "did not run on token ids"),
         (nn.Linear(3, 3), torch.randn(2, 5, 4), "did not run on the sample"),
         (nn.Linear(3, 3), torch.randn(5, 3), r"shape \(5, 3\)"),

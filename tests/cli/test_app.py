@@ -150,6 +150,46 @@ def test_unexpected_missing_file_is_a_bug(
     assert "bug in regard" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("encoding", "code"), [("ascii", 2), ("utf-8", 70)])
+def test_a_path_that_cannot_be_named_here_is_one_sentence(
+    encoding: str,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`LC_ALL=C` and a path with ü; in a traceback it must not stop the report of the bug."""
+    monkeypatch.setattr(exit_codes.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(exit_codes.sys, "getfilesystemencoding", lambda: encoding)
+    problem = UnicodeEncodeError(encoding, "r\udcc3n", 1, 2, "not in range")
+    assert exit_code(problem, monkeypatch) == code
+    assert ("PYTHONUTF8=1" in capsys.readouterr().err) is (code == 2)
+
+
+def test_links_in_a_circle_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(exit_codes.tempfile, "tempdir", str(tmp_path))
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(OSError, match=r"loop|levels of symbolic links") as caught:
+        loop.read_bytes()
+    before_python_3_13 = RuntimeError(f"Symlink loop from {str(loop)!r}")
+    for problem in (caught.value, before_python_3_13):
+        assert exit_code(problem, monkeypatch) == 2
+        assert str(loop) in capsys.readouterr().err
+
+
+def test_a_cache_that_cannot_be_made_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on a drive that is not there."""
+    monkeypatch.setenv("REGARD_CACHE", "/proc/nothing")
+    problem = FileNotFoundError(errno.ENOENT, "no such file", "/proc/nothing/tokens")
+    assert exit_code(problem, monkeypatch) == 2
+    assert "Set REGARD_CACHE" in capsys.readouterr().err
+
+
 def test_ctrl_c_gives_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exit_code(KeyboardInterrupt(), monkeypatch) == 130
 

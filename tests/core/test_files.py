@@ -15,8 +15,12 @@ from regard.core.files import (
     atomic_folder,
     find_damage,
     folder_with_manifest,
+    path_text,
     read_json,
+    text_path,
+    typed_path,
     write_json,
+    write_output,
     write_text,
 )
 
@@ -48,6 +52,18 @@ def test_text_is_replaced(tmp_path: Path) -> None:
 def test_written_files_are_readable_by_others(tmp_path: Path) -> None:
     write_text(tmp_path / "note.txt", "for all")
     assert (tmp_path / "note.txt").stat().st_mode & 0o777 == 0o644
+
+
+def test_paths_are_written_in_utf_8_whatever_the_terminal() -> None:
+    """Where paths are in ASCII, Python gives ü as two halves of characters."""
+    assert path_text("runs/\udcc3\udcbc") == "runs/ü"
+    assert text_path(path_text("runs/ü")) == Path("runs/ü")
+    path_text(b"runs/\xff".decode("utf-8", "surrogateescape")).encode()
+
+
+def test_a_user_who_does_not_exist_has_no_home() -> None:
+    assert typed_path("~nobody-at-all/x.csv") == Path("~nobody-at-all/x.csv")
+    assert typed_path("~/x.csv") == Path.home() / "x.csv"
 
 
 def test_full_disk_keeps_the_old_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,3 +191,17 @@ def test_a_folder_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
     """Another process may have deleted the run that a report is written into."""
     with pytest.raises(UserError, match="does not exist any more"):
         write_text(tmp_path / "gone" / "report.html", "")
+
+
+@pytest.mark.parametrize("content", ["text", b"\x89PNG"])
+def test_a_file_that_the_user_names_is_written_whole(tmp_path: Path, content: str | bytes) -> None:
+    target = tmp_path / "new" / "folder" / "page.html"
+    write_output(target, content)
+    assert target.read_bytes() == (content.encode() if isinstance(content, str) else content)
+    assert [file.name for file in target.parent.iterdir()] == ["page.html"]
+    with pytest.raises(UserError, match="is a folder"):
+        write_output(target.parent, content, topic="inspect")
+    with pytest.raises(UserError, match="cannot be written"):
+        write_output(target / "inside a file.html", content)
+    with pytest.raises(FileNotFoundError):
+        write_output(tmp_path / "gone" / "report.html", b"", creates_folder=False)

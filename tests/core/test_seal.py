@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -23,7 +24,7 @@ def sealed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("recipe.toml", "items/dev.jsonl"):
         (home / name).write_text(f"content of {name}\n", encoding="utf-8")
     others = [home / "recipe.toml", home / "items" / "dev.jsonl"]
-    write_and_seal(home / LAST, '{"perplexity": 88.9}\n', sealed_with=others)
+    write_and_seal(home / LAST, {"perplexity": 88.9}, sealed_with=others)
     return home
 
 
@@ -35,7 +36,7 @@ def home(sealed_once: Path, tmp_path: Path) -> Path:
 
 
 def test_files_as_written_pass(home: Path) -> None:
-    assert (home / LAST).read_text(encoding="utf-8") == '{"perplexity": 88.9}\n'
+    assert json.loads((home / LAST).read_bytes()) == {"perplexity": 88.9, "sealed": True}
     for name in (LAST, "recipe.toml", "items/dev.jsonl"):
         check_sealed(home, name, topic="run", hint="")
 
@@ -85,3 +86,23 @@ def test_a_broken_seal_seals_nothing(home: Path) -> None:
     break_seal(home)
     (home / LAST).write_text("anything", encoding="utf-8")
     assert find_change(home, LAST) is None
+
+
+def test_a_kill_between_seal_and_file_leaves_the_former_file_good(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A study is judged again: its earlier verdicts, and with them its looks, are not lost."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = (home / LAST).read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("regard.core.seal.write_text", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write_and_seal(home / LAST, {"perplexity": 77.7})
+    assert find_change(home, LAST) is None
+    write_and_seal(home / LAST, {"perplexity": 77.7})
+    assert find_change(home, LAST) is None
+    (home / LAST).write_bytes(before)
+    assert "is damaged" in (find_change(home, LAST) or "")

@@ -82,3 +82,5 @@ def test_group_key_is_the_column_else_the_source_group_else_the_texts() -> None:
 
 def test_values_as_text() -> None:
     assert [as_text(value) for value in ("a", 1, True, None, 2.5)] == ["a", "1", "true", "", "2.5"]
+    of_parquet = (12.0, float("nan"), float("inf"))
+    assert [as_text(value) for value in of_parquet] == ["12", "", "Infinity"]

@@ -256,3 +256,13 @@ def test_default_cache_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.delenv("REGARD_CACHE", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_home() == tmp_path / ".cache" / "regard"
+
+
+def test_without_a_home_folder_the_cache_asks_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("REGARD_CACHE", raising=False)
+    monkeypatch.setattr(Path, "home", nobody)
+    with pytest.raises(UserError, match="Set REGARD_CACHE"):
+        cache_home()

@@ -65,6 +65,11 @@ TEXTS = [
     Case.text("half a parquet", "half.parquet", HALF_PARQUET, "truncated or damaged", "again"),
     Case.text("one document", "one.txt", "a single line\n", "leaves none for dev", "data.dev"),
     Case("no file", ("nowhere.txt", "no such file", "Check"), {"data__corpus": "nowhere.txt"}),
+    Case(
+        "no such user",
+        ("~nobody-at-all/a.txt", "no such file"),
+        {"data__corpus": "~nobody-at-all/a.txt"},
+    ),
     Case("no match", ("*.text", "no file matches"), {"data__corpus": "*.text"}),
     Case(
         "test set is the training set",

@@ -13,8 +13,8 @@ import pytest
 import tomli_w
 from tests.in_process_trainings import in_process_trainings as in_process_trainings
 from tests.journeys.workspace import Workspace, file_digests
+from tests.unsealed import unseal
 
-from regard.core.seal import break_seal
 from regard.runs.locking.lock import is_locked
 
 SHORT = {"train__max_steps": 12, "train__evaluate_every": 6, "train__checkpoint_every": 0}
@@ -118,7 +118,7 @@ def test_finished_runs_are_kept_and_missing_runs_reported(
     shutil.rmtree(runs / "wide" / "seed-1")
     (runs / "narrow" / "seed-1" / "items" / "dev.jsonl").write_text("half a li")
     for run in (runs / "narrow" / "seed-2", runs / "wide" / "seed-2"):
-        break_seal(run)  # as of another version
+        unseal(run)  # as of another version
     newer = (runs / "narrow" / "seed-2" / "results.json").read_text()
     (runs / "narrow" / "seed-2" / "results.json").write_text(
         newer.replace('"schema": 3', '"schema": 99', 1)

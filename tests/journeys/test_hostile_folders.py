@@ -54,7 +54,9 @@ def tiny(models: dict[str, Path], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def adapted(models: dict[str, Path], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(models["adapted"], tmp_path / "adapted"))
+    folder = Path(shutil.copytree(models["adapted"], tmp_path / "adapted"))
+    change(folder / "config.json", "base", "path", value=str(models["tiny"]))  # left its project
+    return folder
 
 
 def seal(folder: Path) -> None:
@@ -132,6 +134,19 @@ def test_an_adapter_whose_base_is_itself(adapted: Path, tiny: Path) -> None:
     entry = {"path": str(adapted), "fingerprint": sha256(adapted / "model.safetensors")}
     change(adapted / "config.json", "base", value=entry)
     with refused(saying="leads back to it"):
+        load_model(adapted)
+
+
+def test_a_tower_of_adapters(adapted: Path, tiny: Path) -> None:
+    """Each is another folder, so that none leads back."""
+    above = adapted
+    for number in range(10):
+        base = Path(shutil.copytree(adapted, adapted.with_name(f"base{number}")))
+        shutil.copy(tiny / "model.safetensors", base)
+        entry = {"path": str(base), "fingerprint": sha256(base / "model.safetensors")}
+        change(above / "config.json", "base", value=entry)
+        above = base
+    with refused(saying="above more than 8 others"):
         load_model(adapted)
 
 

@@ -51,6 +51,7 @@ def test_command_line_does_not_set_omp_wait_policy(workspace: Workspace) -> None
 
 @pytest.mark.long
 def test_training_in_a_terminal_of_ascii(workspace: Workspace) -> None:
+    workspace = Workspace(workspace.folder / "ünï")  # no ASCII in the path of the run either
     workspace.write("generated.txt", generated_text().replace("cat", "cät"))
     workspace.recipe()
     ascii_terminal = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -58,6 +59,8 @@ def test_training_in_a_terminal_of_ascii(workspace: Workspace) -> None:
         with workspace.spawn(*arguments, **ascii_terminal) as process:
             _, stderr = process.communicate(timeout=120)
         assert process.returncode == 0, stderr
+    origin = json.loads((workspace.folder / "runs/tiny/origin.json").read_text("utf-8"))
+    assert origin["working_directory"] == str(workspace.folder)
 
 
 def test_second_training_into_a_locked_folder_is_refused(

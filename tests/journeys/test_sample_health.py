@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from tests.journeys.workspace import Workspace, generated_sentences
-
-from regard.core.seal import break_seal
+from tests.unsealed import unseal
 
 BOILERPLATE = "the cat sees the dog again."
 
@@ -20,7 +19,7 @@ def read_results(workspace: Workspace) -> dict[str, Any]:
 def write_results(workspace: Workspace, results: dict[str, Any]) -> None:
     """Results as another version might have written them."""
     run = workspace.folder / "runs/tiny"
-    break_seal(run)
+    unseal(run)
     (run / "results.json").write_text(json.dumps(results))
 
 

@@ -33,6 +33,17 @@ def test_a_changed_perplexity_is_not_published(
     assert "Traceback" not in result.error
 
 
+@pytest.mark.parametrize("command", ["report", "evaluate", "errors"])
+def test_without_its_seal_a_perplexity_is_not_published(trained: Workspace, command: str) -> None:
+    """Else whoever wants another one needs only to delete the seal, and a disk may lose it."""
+    home = trained.folder / "runs/tiny"
+    (home / SEAL).unlink()
+    flip(home / "results.json", old=b'"value": ', new=b'"value": 9')
+    result = trained.invoke(command, "runs/tiny")
+    assert result.exit_code == 2
+    assert "results.json: cannot be vouched for: seal.json beside it is gone" in result.error
+
+
 def test_regard_runs_lists_it_as_damaged(trained: Workspace) -> None:
     flip(trained.folder / "runs/tiny/results.json", old=b'"value": ', new=b'"value": 9')
     result = trained.invoke("runs")

@@ -19,7 +19,7 @@ def test_dropout_rate_and_mean(p):
 
 def test_four_draws_of_an_integer_are_uniform_and_uncorrelated():
     torch.manual_seed(0)
-    draws = random_draws((50_000, 4)).double()
+    draws = random_draws((50_000, 4), torch.device("cpu")).double()
     means = draws.mean(dim=0) / 65_536
     assert float(means.abs().max()) < 5 * (1 / 12 / 50_000) ** 0.5
     correlations = torch.corrcoef(draws.T) - torch.eye(4)

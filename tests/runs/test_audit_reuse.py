@@ -237,7 +237,7 @@ def test_a_task_head_is_always_audited(build: Build) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("precision", "bfloat16"),
+        ("precision", "bf16"),
         ("threads", 7),
         ("products", "another kernel"),
         ("torch", "2.99"),
@@ -316,6 +316,11 @@ def test_an_own_file_that_changed_is_audited(
         "import numpy; TABLE = numpy.random.rand(3)",
         "OS = __import__('os')",
         "X = getattr(print, '__self__')",
+        "import torch; HOME = torch.os.environ['HOME']",
+        "from torch import os",
+        "import enum; PLATFORM = enum.sys.platform",
+        "import numpy; TABLE = numpy.lib.format.open_memmap('table.npy')",
+        "from regard.core.files import read_text",
     ],
 )
 def test_an_own_file_that_asks_outside_is_always_audited(

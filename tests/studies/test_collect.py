@@ -1,6 +1,7 @@
 """The outcome of a study from its run folders: who is compared, who is not, and why."""
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -40,7 +41,7 @@ class StudyFolder:
             table = results_table(model=118.4, kneser_ney=104.1, unigram=412.0)
             table |= {"audit": record_table(CLEAN), **by_seed(seed)}
             (folder / "results.json").write_text(json.dumps(table))
-            (folder / "recipe.toml").write_text("")
+            (folder / "recipe.toml").write_text(f"[train]\nseed = {seed}\n")
             noise = np.random.default_rng(seed)
             # The same documents are hard for every variant: what is paired is their difference.
             nats = np.random.default_rng(9).normal(80, 10, DOCUMENTS) - better_by
@@ -51,7 +52,9 @@ class StudyFolder:
                 ]
                 text = "\n".join(json.dumps(row) for row in rows)
                 (folder / "items" / f"{split}.jsonl").write_text(text)
-            self.results.append(JobResult(Job(variant, seed, None, folder)))
+            table = {"train": {"seed": seed}, "model": {"width": 8}, "name": variant}
+            recipe = SimpleNamespace(init_from=None, to_table=lambda table=table: table)
+            self.results.append(JobResult(Job(variant, seed, recipe, folder)))
 
     def collect(self):
         names = list(dict.fromkeys(result.job.variant for result in self.results))
@@ -243,3 +246,26 @@ def test_variants_without_a_common_seed_are_not_compared(folder):
     verdict = deciding(folder.collect(), "additive")
     assert verdict.value is None
     assert "seed" in verdict.notes[0]
+
+
+def test_a_run_in_the_folder_of_another_is_left_out(folder):
+    """Copied, or swapped: a seed would count twice, or a variant be judged by the other's runs."""
+    folder.add("dot")
+    folder.add("additive")
+    for seed in (1, 2):
+        shutil.rmtree(folder.home / f"additive/seed-{seed}")
+        shutil.copytree(folder.home / "additive/seed-0", folder.home / f"additive/seed-{seed}")
+    outcome = folder.collect()
+    assert [one.partition(" holds ")[2] for one in outcome.missing] == [
+        f"another run: train.seed is 0 there, and {seed} in the study" for seed in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize("init_from", [None, "first.toml"])
+def test_a_run_of_another_model_is_left_out_unless_it_is_inherited(folder, init_from):
+    folder.add("dot")
+    for result in folder.results:
+        result.job.recipe.init_from = init_from
+        with (result.job.folder / "recipe.toml").open("a") as recipe:
+            recipe.write('name = "elsewhere"\n[model]\nwidth = 16\n')
+    assert len(folder.collect().missing) == (3 if init_from is None else 0)

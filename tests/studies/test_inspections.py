@@ -6,7 +6,7 @@ from tests.journeys.workspace import Workspace, generated_text
 
 import regard
 from regard.studies.inspections import MAX_PROBES, read_inspections, store_inspections
-from regard.studies.outcome import Outcome, RunOutcome, VariantOutcome
+from regard.studies.outcome import Outcome, RunOutcome, VariantOutcome, write_outcome
 
 TEXTS = ["the cat sees a dog", "every river follows one stone"]
 
@@ -75,6 +75,21 @@ def test_unreadable_inspection_is_shown_as_its_reason(home):
     assert (damaged.variant, damaged.inspection) == ("tiny", None)
     assert "tiny-probe0.json: schema 1 is unknown" in damaged.reason
     assert (intact.text, intact.reason) == (TEXTS[1], "")
+
+
+def test_attention_that_changed_after_the_study_is_not_shown(home):
+    """One flipped digit is another weight."""
+    outcome = outcome_with(VariantOutcome("tiny", {}, runs=[RunOutcome(0, "tiny")]))
+    store_inspections(outcome, TEXTS, home=home)
+    write_outcome(home, outcome)
+    file = home / "inspections" / "tiny-probe0.json"
+    content = file.read_bytes()
+    file.write_bytes(content.replace(b"0.1", b"0.9", 1))
+    assert file.read_bytes() != content
+    damaged, intact = read_inspections(home, outcome)
+    assert damaged.inspection is None
+    assert "is damaged" in damaged.reason
+    assert intact.inspection is not None
 
 
 def test_study_without_probes_stores_nothing(home, tmp_path):

@@ -6,9 +6,9 @@ import json
 
 import pytest
 from tests.reports.synthetic_study import outcome_with, write_runs
+from tests.unsealed import unseal
 
 from regard.core.errors import UserError
-from regard.core.seal import break_seal
 from regard.studies.outcome import read_outcome
 
 
@@ -18,7 +18,8 @@ def test_outcome_round_trip(tmp_path):
         variant.samples, variant.probes = [], []
     write_runs(tmp_path, outcome)
     again = read_outcome(tmp_path)
-    assert json.loads(json.dumps(again.as_dict())) == json.loads(json.dumps(outcome.as_dict()))
+    sealed = {**outcome.as_dict(), "sealed": True}
+    assert json.loads(json.dumps(again.as_dict())) == json.loads(json.dumps(sealed))
     assert again.verdicts == outcome.verdicts
     assert [one.estimates for one in again.variants] == [one.estimates for one in outcome.variants]
 
@@ -36,7 +37,7 @@ def test_an_outcome_of_the_former_schema_is_read(tmp_path):
         for spread in variant["estimates"].values():
             del spread["groups"], spread["no_interval"]
     (tmp_path / "outcome.json").write_text(json.dumps(table | {"schema": 3}))
-    break_seal(tmp_path)  # it had none
+    unseal(tmp_path)  # it had none
     assert read_outcome(tmp_path).verdicts == outcome.verdicts
 
 
@@ -61,7 +62,7 @@ def test_damaged_outcome_is_refused(tmp_path, damage, message):
     (tmp_path / "outcome.json").write_text(json.dumps(table))
     with pytest.raises(UserError, match="not what was written"):
         read_outcome(tmp_path)
-    break_seal(tmp_path)
+    unseal(tmp_path)
     with pytest.raises(UserError, match=message):
         read_outcome(tmp_path)
     (tmp_path / "outcome.json").unlink()

@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -56,6 +57,8 @@ def forked(action: Callable[[], int]) -> int:
         code = action()
     except KeyboardInterrupt:  # after the command had ended, before this process did
         code = 128 + signal.SIGINT
+    except BaseException:  # of the harness: commands end with an exit code
+        traceback.print_exc()
     finally:
         os._exit(code)
 

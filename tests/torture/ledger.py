@@ -51,6 +51,23 @@ def record(session: Session) -> None:
     write_page()
 
 
+def failed_trials(target: str) -> list[int]:
+    """Numbers of the trials that failed when they were counted."""
+    sessions = [one for one in read()["sessions"] if one["target"] == target]
+    failures = [line.removeprefix(f"{target} ") for one in sessions for line in one["failures"]]
+    return sorted({int(line.partition(":")[0]) for line in failures})
+
+
+def record_repeated(session: Session) -> None:
+    """How many of the trials that failed pass now; their first outcome stays in the counts."""
+    table = read()
+    kept = [one for one in table.get("repeated", []) if one["target"] != session.target]
+    passed = session.outcomes.total() - len(session.failures)
+    table["repeated"] = [*kept, {"target": session.target, "passed": passed}]
+    write_json(FILE, table)
+    write_page()
+
+
 def write_page() -> None:
     write_text(PAGE, page())
 
@@ -102,7 +119,8 @@ less than without the fault (lost). All other words say what happened instead.
 TAIL = """
 ## What is not covered yet
 
-Network folders without locks, kills during an import or a study, pages in a browser, and the C \
-kernels under sanitizers have no target here. Power loss takes back unsynced writes and renames of \
-this process; it does not know the disk's own cache.
+Power loss and network folders are played by a layer below Python's own calls: it does not know a \
+disk's cache, what libraries in C or Rust read late, or a server that answers wrongly. Studies are \
+trained in one process here, as their workers are killed by the tests of the local engine alone. \
+Nothing is done to other engines, to ranks, or to a page that is served.
 """

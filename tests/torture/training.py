@@ -28,11 +28,12 @@ class Reference:
 
 def train_reference(home: Path) -> Reference:
     workspace = workspace_at(home / "work")
-    workspace.recipe()
-    with without_charts():
-        workspace.run("train", "tiny.toml")
-    one_thread()
     run = workspace.folder / RUN
+    if not run.is_dir():  # else an earlier session's, with --home
+        workspace.recipe()
+        with without_charts():
+            workspace.run("train", "tiny.toml")
+    one_thread()
     return Reference(workspace, weights(run), estimates(run), logged_steps(run))
 
 

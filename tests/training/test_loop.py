@@ -2,8 +2,9 @@
 step, non-finite losses stop training, early stopping keeps the best checkpoint."""
 
 import math
-from itertools import pairwise
+from itertools import islice, pairwise
 
+import numpy as np
 import pytest
 import torch
 from tests.training.toy_loader import build_loader
@@ -50,6 +51,24 @@ def test_gradient_accumulation_equals_the_full_batch(accumulate):
         assert torch.allclose(one.grad, other.grad, atol=1e-6)
 
 
+@pytest.mark.usefixtures("bf16_matmul")
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_bf16_trains_as_fp32_does_but_for_rounding(dropout):
+    batch, losses = build_batch(), {}
+    for precision in ("fp32", "bf16"):
+        machine = choose_machine("cpu", threads=1, precision=precision)
+        model = build_model(dropout=dropout).train()
+        optimizer = build_optimizer(model, Train())
+        losses[precision] = [
+            update(model, optimizer, batch, step=1, lr=0.01, settings=Train(), machine=machine)[0]
+            for _ in range(20)
+        ]
+        assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert losses["bf16"] != losses["fp32"]
+    assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.02)
+    assert losses["bf16"][-1] < 0.8 * losses["bf16"][0]
+
+
 def test_dropout_is_a_function_of_seed_and_step():
     batch = build_batch()
     first = one_update(Train(), batch=batch, dropout=0.5, step=7)[0]
@@ -59,7 +78,10 @@ def test_dropout_is_a_function_of_seed_and_step():
     assert one_update(Train(seed=1), batch=batch, dropout=0.5, step=7)[0] != first
 
 
-def test_non_finite_loss_stops_before_the_update():
+@pytest.mark.parametrize("readable", [True, False])
+def test_non_finite_loss_stops_before_the_update(readable, monkeypatch):
+    """A device that cannot be read before the update skips it itself."""
+    monkeypatch.setattr("regard.training.loop.is_readable", lambda _: readable)
     model = build_model().train()
     with torch.no_grad():
         model.stack.norm.bias[0] = math.inf
@@ -70,6 +92,17 @@ def test_non_finite_loss_stops_before_the_update():
         update(model, optimizer, build_batch(), step=12, lr=1.0, settings=settings, machine=MACHINE)
     for parameter, old in zip(model.parameters(), before, strict=True):
         assert torch.equal(parameter, old)
+    assert all(not state["exp_avg"].any() for state in optimizer.state.values())
+
+
+@pytest.mark.parametrize("max_grad_norm", [0.0, 1e-3, 1e3])
+def test_a_device_that_cannot_be_read_updates_alike(max_grad_norm, monkeypatch):
+    settings, batch = Train(max_grad_norm=max_grad_norm), build_batch()
+    loss, norm, model = one_update(settings, batch=batch)
+    monkeypatch.setattr("regard.training.loop.is_readable", lambda _: False)
+    again = one_update(settings, batch=batch)
+    assert (loss, norm) == again[:2]
+    assert all(map(torch.equal, model.parameters(), again[2].parameters()))
 
 
 class RecordingHooks:
@@ -119,6 +152,22 @@ def test_training_emits_events_and_saves_checkpoints():
     assert [state.step for state in recorder.saved] == [5, 10]
     tokens = [event.tokens for event in recorder.events if event.event == "step"]
     assert all(earlier < later for earlier, later in pairwise(tokens))
+
+
+def test_a_point_of_the_curve_is_the_mean_over_its_steps():
+    single, windows = RecordingHooks(), RecordingHooks()
+    single.train(Train(max_steps=400, evaluate_every=1, checkpoint_every=0))
+    windows.train(Train(max_steps=400, evaluate_every=0, checkpoint_every=0))
+    steps, points = (
+        [event for event in each.events if event.event == "step"] for each in (single, windows)
+    )
+    assert (len(steps), len(points)) == (400, 200)
+    batches = islice(build_loader(max_steps=400).batches_after(TrainingState().cursor), 400)
+    weights = np.array([float(batch.weights.sum()) for batch, _ in batches]).reshape(200, 2)
+    losses = np.array([step.loss for step in steps]).reshape(200, 2)
+    means = (losses * weights).sum(axis=1) / weights.sum(axis=1)
+    assert [point.loss for point in points] == pytest.approx(means, abs=1e-6)
+    assert min(abs(means - losses[:, 1])) > 1e-5  # none is the loss of its last batch
 
 
 COLLAPSED = "dev: all 5 rows are answered 'a'"

@@ -41,6 +41,9 @@ class Adapter(Settings, ABC):
         """Virtual tokens, which reduce the context for tokens."""
         return 0
 
+    def check_context(self, context: int) -> None:
+        """Refuse virtual tokens that leave no context for a row's tokens."""
+
     def apply(self, model: Model, *, seed: int) -> None:
         """Freeze the model, insert the new parameters, make only the adapted ones trainable."""
         refuse_adapted(model)

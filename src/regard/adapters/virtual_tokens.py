@@ -35,7 +35,7 @@ class VirtualTokenAdapter(Adapter):
         holder = body.virtual_tokens
         if holder is None:
             raise no_blocks_error(self)
-        self._check_length(body.context)
+        self.check_context(body.context)
         self.insert(body, holder, seed=seed)
 
     @abstractmethod
@@ -50,8 +50,7 @@ class VirtualTokenAdapter(Adapter):
             hint="Keep it beside its base model, or adapt by LoRA, which can be merged.",
         )
 
-    def _check_length(self, context: int) -> None:
-        """Refuse virtual tokens that leave no context for a row's tokens."""
+    def check_context(self, context: int) -> None:
         if self.length > context - 2:
             kind = catalog_name(self, ADAPTERS)
             raise UserError(

@@ -80,14 +80,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 topic="classifier",
                 hint="Give one label for each text.",
             )
-        self.classes_, indices = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise UserError(
-                f"every text has the label {self.classes_.tolist()[:1]}",
-                topic="classifier",
-                hint="Give texts of at least two labels.",
-            )
+        self.classes_, indices = _classes(labels)
         names = [_label_name(label) for label in self.classes_]
+        _check_names(names, self.classes_.tolist())
         with _folder(self.out) as home:
             run = self._train(texts, [names[index] for index in indices], home)
             self.model_ = load(run)
@@ -179,11 +174,66 @@ def _texts(X: Any) -> list[str]:  # noqa: N803
                 topic="classifier",
                 hint="Give a list of texts, or one column of them.",
             )
+        _check_unicode(text, f"text {number:,}")
     return texts
 
 
+def _check_unicode(text: str, which: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as problem:
+        raise UserError(
+            f"{which} has half a character at position {problem.start:,}, which no file can hold",
+            topic="classifier",
+            hint="Decode the texts with errors='replace'.",
+        ) from None
+
+
+def _classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The distinct labels in order, and the number of each text's."""
+    for number, label in enumerate(labels.tolist(), start=1):
+        if label is None or label != label:
+            raise UserError(
+                f"the label of text {number:,} is missing ({label})",
+                topic="classifier",
+                hint="Leave such texts out, or give them a label.",
+            )
+    try:
+        classes, indices = np.unique(labels, return_inverse=True)
+    except TypeError:
+        types = sorted({type(label).__name__ for label in labels.tolist()})
+        raise UserError(
+            f"labels are of types that have no order: {', '.join(types)}",
+            topic="classifier",
+            hint="Give labels of one type.",
+        ) from None
+    if len(classes) < 2:
+        raise UserError(
+            f"every text has the label {classes.tolist()[:1]}",
+            topic="classifier",
+            hint="Give texts of at least two labels.",
+        )
+    return classes, indices
+
+
 def _label_name(label: Any) -> str:
-    """A class as a task's rows name it: `True` and `true` are one label there."""
+    """A class as a task's rows name it: `True` and `true` are one label there, and spaces around
+    it do not count."""
     if isinstance(label, bool | np.bool_):
         return "true" if label else "false"
-    return str(label)
+    return str(label).strip()
+
+
+def _check_names(names: Sequence[str], classes: Sequence[Any]) -> None:
+    """Two labels with one name would be trained as one, and the other never predicted."""
+    first: dict[str, Any] = {}
+    for name, label in zip(names, classes, strict=True):
+        _check_unicode(name, f"the label {label!r}")
+        if not name or name in first:
+            same = f"{first[name]!r} and {label!r} are the same label" if name else "a label"
+            raise UserError(
+                f"{same} but for spaces" if name else f"{same} holds nothing but spaces: {label!r}",
+                topic="classifier",
+                hint="Give labels that differ, and say something.",
+            )
+        first[name] = label

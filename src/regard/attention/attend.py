@@ -24,6 +24,7 @@ from regard.attention.function import AttentionFunction, AttentionInputs, Attent
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.masks.mask import Grid, Mask, bidirectional, causal
 from regard.attention.masks.structure import Band
+from regard.attention.paths import flex
 from regard.core.errors import UserError
 from regard.nn.dropout import dropout
 
@@ -79,7 +80,8 @@ def attend(
         block_size = _foldable_block_size(inputs)
         if block_size:
             return _in_blocks(inputs, function, block_size)
-        if _is_narrow(mask.structure.band, k.shape[-2]):
+        by_flex = isinstance(function, DotProduct) and flex.supports(inputs)
+        if _is_narrow(mask.structure.band, k.shape[-2]) and not by_flex:
             return _in_stripes(inputs, function, mask.structure.band)
     return function.fast(inputs) or _explicit(inputs, function)
 
@@ -164,7 +166,8 @@ def _in_stripes(
     """A few queries at a time, over the keys that the band lets them reach."""
     assert band.left is not None
     assert band.right is not None
-    first_query, queries = int(inputs.grid.i.flatten()[0]), inputs.q.shape[-2]
+    assert inputs.grid.queries is not None
+    first_query, queries = inputs.grid.queries.start, inputs.q.shape[-2]
     outs, path = [], ""
     for begin in range(0, queries, STRIPE):
         end = min(queries, begin + STRIPE)

@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from regard.core.process.host import is_readable
 from regard.ops.cpu import decode
 
 
@@ -84,6 +85,8 @@ def _reorder_rows(buffer: Tensor, rows: Tensor, *, length: int) -> Tensor:
         reordered = buffer.new_empty(len(rows), *buffer.shape[1:])
         reordered[:, :, :length] = buffer[:, :, :length].index_select(0, rows)
         return reordered
+    if not is_readable(rows):
+        return buffer.index_select(0, rows)
     moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
     if len(moved):
         # Gathered before written: two rows may swap.

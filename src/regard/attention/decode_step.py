@@ -24,6 +24,7 @@ from regard.attention.masks.mask import Mask
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.token_positions import TokenPositions
+from regard.core.process.host import is_readable
 from regard.nn.packed_linear import pack_layers
 
 
@@ -60,7 +61,9 @@ class DecodeMask:
         # In self-attention the query is the last key; in cross-attention a memory may be all
         # padding.
         has_key = valid.select(1, -1) if position + 1 == valid.shape[1] else valid.any(dim=1)
-        return cls(mask, position, bias, bias_is_exact=bool(has_key.all()))
+        # Where it cannot be read, empty rows are taken care of as in any other attention.
+        is_exact = is_readable(has_key) and bool(has_key.all())
+        return cls(mask, position, bias, bias_is_exact=is_exact)
 
 
 @dataclass

@@ -31,6 +31,7 @@ from regard.attention.positions import RelativePosition
 from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
 from regard.core.ledger import ParameterCount, linear_parameters
+from regard.core.process.host import is_readable
 from regard.core.settings import catalog_name
 from regard.nn.linear import Linear
 
@@ -175,7 +176,9 @@ class MultiHeadAttention(Mixer):
         """New keys and values after the prefix, which enters a cache once, and the cached ones."""
         if self.prefix is not None and (cache is None or not cache.length):
             prefix = (
-                self.shape.split_heads(x[None]).expand(len(k), -1, -1, -1) for x in self.prefix
+                # Under autocast keys have another dtype than parameters.
+                self.shape.split_heads(x[None].to(k.dtype)).expand(len(k), -1, -1, -1)
+                for x in self.prefix
             )
             k, v = (torch.cat(pair, dim=2) for pair in zip(prefix, (k, v), strict=True))
         return (k, v) if cache is None else cache.extend(k, v)
@@ -198,7 +201,12 @@ class MultiHeadAttention(Mixer):
             return None
         # A prefix has no position: no distance to it, and no bias.
         prefix = self._prefix_length
-        bias = self.relative_position.bias(positions.last(queries), positions.ids[:, prefix:])
+        query_ids, key_ids = positions.last(queries), positions.ids[:, prefix:]
+        longest = self.relative_position.max_length
+        # On the CPU `bias` reads the positions itself; elsewhere the host knows that they fit.
+        if longest is not None and not (is_readable(key_ids) or positions.fits(longest)):
+            self.relative_position.check_length(query_ids, key_ids)
+        bias = self.relative_position.bias(query_ids, key_ids)
         return F.pad(bias, (prefix, 0)) if prefix and bias is not None else bias
 
     def repeat_kv(self, x: Tensor) -> Tensor:

@@ -77,8 +77,8 @@ class Synthesizer(Mixer):
 
     def _check_fits(self, positions: TokenPositions) -> None:
         """There are scores for the positions of the context and no others."""
-        length = positions.ids.shape[1] if positions.in_order else int(positions.ids.max()) + 1
-        if length > self.shape.context:
+        if not positions.fits(self.shape.context):
+            length = int(positions.ids.max()) + 1
             raise UserError(
                 f"a row of {length} positions, where model.context = {self.shape.context}",
                 topic="attention",

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.core.process.host import is_readable
+
 
 @dataclass(frozen=True)
 class TokenPositions:
@@ -26,6 +28,8 @@ class TokenPositions:
     "(b, j): modality ids: words, patches, …"
     in_order: bool = False
     "Position ids are 0, 1, 2, … in every row, and so equal the column index."
+    limit: int | None = None
+    "Every position id is below it; None: not known without reading them."
     tokens: TokenPositions | None = None
     "The positions without the virtual tokens in front, if there are any."
 
@@ -40,14 +44,15 @@ class TokenPositions:
     ) -> TokenPositions:
         """Unpadded rows: 0, 1, 2, …"""
         positions = torch.arange(length, device=device)[None]
-        return cls(positions, segments, modalities, in_order=True)
+        return cls(positions, segments, modalities, in_order=True, limit=length)
 
     @classmethod
     def of_padded(cls, valid: Tensor) -> TokenPositions:
         """Rows whose tokens are where `valid` (b, j) is True, counted from each row's first."""
-        if bool(valid.all()):
-            return cls.of_row(valid.shape[1], device=valid.device)
-        return cls((valid.cumsum(dim=1) - 1).clamp(min=0))
+        length = valid.shape[1]
+        if is_readable(valid) and bool(valid.all()):
+            return cls.of_row(length, device=valid.device)
+        return cls((valid.cumsum(dim=1) - 1).clamp(min=0), limit=length)
 
     def with_virtual_tokens(
         self, count: int, *, first: int, unshifted: Tensor | None = None
@@ -64,8 +69,15 @@ class TokenPositions:
         return TokenPositions(
             torch.cat((virtual.expand(len(shifted), -1), shifted), dim=1),
             in_order=self.in_order and first == count,
+            limit=None if self.limit is None else self.limit + first,
             tokens=self,
         )
+
+    def fits(self, length: int) -> bool:
+        """Whether every position id is below `length`."""
+        if self.limit is not None and self.limit <= length:
+            return True
+        return int(self.ids.max()) < length
 
     @property
     def virtual_tokens(self) -> int:

@@ -57,7 +57,7 @@ def build_subject(target: Any, sample: Tensor | None = None) -> Subject:
         subject = _plain(None, lambda module, inputs, valid: target(inputs), _name(target))
     else:
         raise UserError(
-            f"a {type(target).__name__} cannot be audited",
+            f"an object of type {type(target).__name__} cannot be audited",
             topic="audit",
             hint="Give a module, or a function from token ids (b,t) to outputs (b,t,…).",
         )

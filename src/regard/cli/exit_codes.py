@@ -30,8 +30,11 @@ PATH_ERRORS = {
     errno.EISDIR,
     errno.ENAMETOOLONG,
     errno.EIO,
+    errno.ELOOP,
 }
 "Errors about a path that the user can fix; others are bugs."
+LINKS_IN_A_CIRCLE = "Symlink loop"
+"So begins what pathlib says of them, before Python 3.13."
 
 
 def run_command(command: Callable[[], object]) -> None:
@@ -56,13 +59,23 @@ def run_command(command: Callable[[], object]) -> None:
             exit_with(panic_sentence(problem), code=2)
         if usage := usage_error(problem):
             exit_with(usage, code=2)
-        message = disk_error(problem) if isinstance(problem, OSError) else memory_error(problem)
-        if message:
+        if message := _sentence(problem):
             exit_with(message, code=2)
         exit_with(bug_report(problem), code=70)
     if code == CTRL_C:  # caught by Typer
         exit_with("stopped.", code=CTRL_C)
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _sentence(problem: BaseException) -> str | None:
+    """Of an error that the machine causes and a person can mend."""
+    if isinstance(problem, OSError):
+        return disk_error(problem)
+    if isinstance(problem, UnicodeEncodeError):
+        return path_encoding_error(problem)
+    if isinstance(problem, RuntimeError) and str(problem).startswith(LINKS_IN_A_CIRCLE):
+        return f"disk: links lead back to themselves ({problem}). Remove one, or give another path."
+    return memory_error(problem)
 
 
 def usage_error(problem: BaseException) -> str | None:
@@ -101,7 +114,21 @@ def disk_error(problem: OSError) -> str | None:
             f"disk: {name} cannot be used ({problem.strerror}). "
             "Check the file and its permissions, or give another path."
         )
+    cache = os.environ.get("REGARD_CACHE")
+    if problem.errno == errno.ENOENT and cache and str(problem.filename).startswith(cache):
+        return f"disk: the cache {name} cannot be made. Set REGARD_CACHE to another folder."
     return None
+
+
+def path_encoding_error(problem: UnicodeEncodeError) -> str | None:
+    """The message for a path that cannot be named where `LC_ALL=C` and nothing says UTF-8; None
+    where paths are in UTF-8, as they are nearly everywhere."""
+    if problem.encoding != sys.getfilesystemencoding() or problem.encoding == "utf-8":
+        return None
+    return (
+        f"paths are in {problem.encoding} here, which cannot name {shorten(problem.object)}. "
+        "Set PYTHONUTF8=1 or LC_ALL=C.UTF-8."
+    )
 
 
 def memory_error(problem: BaseException) -> str | None:
@@ -132,7 +159,12 @@ def bug_report(problem: BaseException) -> str:
         return f"{text}{message}"
     try:
         with tempfile.NamedTemporaryFile(
-            "w", prefix="regard-traceback-", suffix=".txt", delete=False, encoding="utf-8"
+            "w",
+            prefix="regard-traceback-",
+            suffix=".txt",
+            delete=False,
+            encoding="utf-8",
+            errors="backslashreplace",
         ) as file:
             file.write(text)
     except OSError:  # no space for the file either

@@ -21,7 +21,7 @@ MANIFEST = "manifest.json"
 def write_text(path: Path, text: str) -> None:
     """Replace a file atomically; a reader sees the old text or the new one, never half of it."""
     try:
-        _replace(path, text)
+        _replace(path, text.encode())
     except FileNotFoundError:
         if path.parent.is_dir():
             raise
@@ -29,12 +29,40 @@ def write_text(path: Path, text: str) -> None:
         raise UserError(f"{path.parent} does not exist any more", where=str(path)) from None
 
 
-def _replace(path: Path, text: str) -> None:
+def check_output(target: Path, *, topic: str) -> None:
+    """Refuse a folder where a user is to name a file."""
+    if target.is_dir():
+        raise UserError("is a folder", topic=topic, where=str(target), hint="Name a file.")
+
+
+def write_output(
+    target: Path, content: str | bytes, *, topic: str = "output", creates_folder: bool = True
+) -> None:
+    """A file that the user named; `creates_folder` not for a run's own folder: one that was deleted
+    meanwhile must not come back."""
+    check_output(target, topic=topic)
+    try:
+        if creates_folder:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            write_text(target, content)
+        else:
+            _replace(target, content)
+    except (PermissionError, FileExistsError, NotADirectoryError) as problem:
+        raise UserError(
+            f"cannot be written ({problem.strerror})",
+            topic=topic,
+            where=str(target),
+            hint="Choose another path with --out FILE.",
+        ) from None
+
+
+def _replace(path: Path, content: bytes) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(0o644)
@@ -99,6 +127,21 @@ def find_damage(folder: Path) -> str | None:
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"{folder / MANIFEST} is damaged"
     return None
+
+
+def typed_path(text: str) -> Path:
+    """A path as a person typed it: `~` is the home folder, `~nobody` a name like any other."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111 — Path.expanduser raises for nobody
+
+
+def path_text(path: str | Path) -> str:
+    """A path as a file holds it: in UTF-8, whatever the terminal's encoding (`LC_ALL=C`)."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def text_path(text: str) -> Path:
+    """The inverse of `path_text`."""
+    return Path(os.fsdecode(text.encode()))
 
 
 def read_text(path: Path, *, topic: str, hint: str = "") -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from regard.core.errors import UserError
-from regard.core.files import json_text, read_json, write_text
+from regard.core.files import read_json, write_json
 from regard.core.printable import printable
 
 
@@ -29,12 +29,7 @@ AnyRecord = TypeVar("AnyRecord")
 
 def write_record(file: Path, record: Any, *, schema: int) -> None:
     """Write a `JsonRecord` or a dataclass atomically."""
-    write_text(file, record_text(record, schema=schema))
-
-
-def record_text(record: Any, *, schema: int) -> str:
-    """The content of a record's file."""
-    return json_text({"schema": schema, **record_table(record)})
+    write_json(file, {"schema": schema, **record_table(record)})
 
 
 def record_table(record: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from regard.core.catalog import Entry
 from regard.core.errors import UserError, closest
+from regard.core.files import typed_path
 from regard.data.builtin import BUILTIN, content_identity, read_rows
 from regard.data.readers.compression import read_error
 from regard.data.readers.formats import is_known_format, read_records
@@ -172,7 +173,7 @@ def find_source(name: str, options: ReadOptions) -> Source:
         return open_hub_dataset(name, options=options)
     if name in BUILTIN.names():
         return BuiltinSource(name, options, BUILTIN.get(name))
-    path = Path(name).expanduser()
+    path = typed_path(name)
     if path.is_dir():
         return _folder(name, path, options)
     if path.exists():

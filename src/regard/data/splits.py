@@ -177,7 +177,11 @@ def fraction_for_count(count: int, points: Sequence[float], *, split: Split) -> 
 
 
 def as_text(value: Any) -> str:
-    """A value as a string, so that 1 in JSON equals 1 in CSV."""
-    if value is None:
+    """A value as a string, so that 1 in JSON equals 1 in CSV; empty where there is none.
+
+    Parquet's whole numbers become 1.0 where one of them is missing, and the missing one NaN."""
+    if value is None or value != value:
         return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

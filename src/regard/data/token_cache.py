@@ -60,8 +60,13 @@ class CacheDamagedError(UserError):
 
 def cache_home() -> Path:
     """`$REGARD_CACHE`, else `~/.cache/regard`."""
-    given = os.environ.get("REGARD_CACHE")
-    return Path(given) if given else Path.home() / ".cache" / "regard"
+    if given := os.environ.get("REGARD_CACHE"):
+        return Path(given)
+    try:
+        return Path.home() / ".cache" / "regard"
+    except RuntimeError:  # a container whose user has no name
+        what, hint = "there is no home folder for the cache", "Set REGARD_CACHE to a folder."
+        raise UserError(what, topic="data", hint=hint) from None
 
 
 def cache_key(corpus: Corpus, tokenizer_fingerprint: str) -> str:

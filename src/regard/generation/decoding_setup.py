@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import torch
 
 from regard.attention.cache import ModelCache
-from regard.batch import pad
+from regard.batch import RowLayout, pad
 from regard.core.errors import UserError
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.generation.decoding_window import Decodable, model_device
@@ -53,9 +53,9 @@ def bind_sources(
     device = model_device(model)
     kept = [ids[-model.context :] for ids in sources]
     source = torch.from_numpy(pad(kept, tokenizer.padding_id)).to(device)
-    lengths = torch.tensor([len(ids) for ids in kept], device=device)
-    valid = torch.arange(source.shape[1], device=device) < lengths[:, None]
-    return SourceBoundDecoder(model, source, valid)
+    lengths = torch.tensor([len(ids) for ids in kept])
+    valid = torch.arange(source.shape[1]) < lengths[:, None]
+    return SourceBoundDecoder(model, source, valid.to(device), RowLayout.of(valid))
 
 
 def suppressed_ids(tokenizer: Tokenizer) -> tuple[int, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard.core.files import write_output
 from regard.lessons.notebooks import notebook
 from regard.lessons.page import anchor, booklet_html, course_html, group_by_topic
 from regard.lessons.run_lesson import LessonRun
-from regard.reports.run_report import write_page
 
 
 def write_booklet(runs: Sequence[LessonRun], folder: Path) -> list[Path]:
@@ -21,5 +21,5 @@ def write_booklet(runs: Sequence[LessonRun], folder: Path) -> list[Path]:
         file = folder / "notebooks" / f"{anchor(topic)}.ipynb"
         pages[file] = notebook(topic, [run.info for run in topic_runs])
     for file, text in pages.items():
-        write_page(file, text)
+        write_output(file, text)
     return list(pages)

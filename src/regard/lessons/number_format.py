@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from regard.core.printable import truncate
 from regard.lessons.lesson import Check
 
 SIGNS = {"near": "=", "equal": "=", "below": "≤", "above": "≥"}
@@ -23,7 +24,7 @@ def format_value(value: Any, *, digits: int = 4) -> str:
         return _decimal(value, digits)
     if isinstance(value, list | tuple):
         items = ", ".join(format_value(item, digits=digits) for item in value)
-        return f"({items if len(items) <= MAX_LIST_LENGTH else items[: MAX_LIST_LENGTH - 1] + '…'})"
+        return f"({truncate(items, MAX_LIST_LENGTH)})"
     return str(value)
 
 

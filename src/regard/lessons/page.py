@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from regard.evaluation import formatting
@@ -21,7 +21,13 @@ from regard.lessons.registry import lessons_by_topic
 from regard.lessons.run_lesson import LessonRun
 from regard.lessons.topics import TOPICS, Topic
 from regard.reports.charts.theme import Chart, Theme
-from regard.reports.run_report import FRAGMENT_WIDTHS, WIDTHS, InlineChart, draw_inline_charts
+from regard.reports.run_report import (
+    FRAGMENT_WIDTHS,
+    WIDTHS,
+    InlineChart,
+    build_templates,
+    draw_inline_charts,
+)
 
 
 def lesson_html(run: LessonRun) -> str:
@@ -118,14 +124,7 @@ def _studies(topic: Topic, runs: Sequence[LessonRun]) -> list[str]:
 
 @cache
 def _templates() -> Environment:
-    templates = Environment(
-        loader=ChoiceLoader([PackageLoader("regard.lessons"), PackageLoader("regard.reports")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for function in (
+    filters = (
         number_format.format_value,
         number_format.format_measured,
         number_format.format_expected,
@@ -133,7 +132,7 @@ def _templates() -> Environment:
         formatting.capitalise,
         typeset,
         anchor,
-    ):
-        templates.filters[function.__name__] = function
+    )
+    templates = build_templates("regard.lessons", "regard.reports", filters=filters)
     templates.globals["has_exercise"] = lambda name: name in exercise_names()
     return templates

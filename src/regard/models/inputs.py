@@ -13,7 +13,8 @@ from torch import Tensor
 
 from regard.attention.masks.mask import Mask, bidirectional, causal, padding
 from regard.attention.token_positions import TokenPositions
-from regard.batch import Batch
+from regard.batch import Batch, Padding, RowLayout, padding_of
+from regard.core.process.host import is_readable
 
 
 class ModelInputs(NamedTuple):
@@ -34,6 +35,9 @@ class ModelInputs(NamedTuple):
     source: Tensor | None = None
     "(b,s): for seq2seq models."
     source_valid: Tensor | None = None
+    layout: RowLayout | None = None
+    "Of `valid`, where the host knows it."
+    source_layout: RowLayout | None = None
 
     @classmethod
     def of_batch(cls, batch: Batch) -> ModelInputs:
@@ -51,6 +55,8 @@ class ModelInputs(NamedTuple):
             patches=batch.patches,
             source=batch.source,
             source_valid=batch.source_valid,
+            layout=batch.layout.rows,
+            source_layout=batch.layout.source,
         )
 
     @classmethod
@@ -60,24 +66,34 @@ class ModelInputs(NamedTuple):
 
 
 def causal_rows(
-    valid: Tensor | None, *, length: int, device: torch.device
+    valid: Tensor | None,
+    *,
+    length: int,
+    device: torch.device,
+    layout: RowLayout | None = None,
 ) -> tuple[TokenPositions, Mask]:
     """Positions and mask of rows whose tokens attend to those before them."""
-    if valid is None or _is_right_padded(valid):
+    if valid is None or _padding(valid, layout) != "anywhere":
         # The causal mask already keeps tokens from attending to padding on the right.
         return TokenPositions.of_row(length, device=device), causal()
     return TokenPositions.of_padded(valid), causal() & padding(valid)
 
 
 def bidirectional_rows(
-    valid: Tensor | None, *, length: int, device: torch.device
+    valid: Tensor | None,
+    *,
+    length: int,
+    device: torch.device,
+    layout: RowLayout | None = None,
 ) -> tuple[TokenPositions, Mask]:
     """Positions and mask of rows whose tokens attend to all others."""
-    if valid is None or bool(valid.all()):
+    if valid is None or _padding(valid, layout) == "none":
         return TokenPositions.of_row(length, device=device), bidirectional()
     return TokenPositions.of_padded(valid), padding(valid)
 
 
-def _is_right_padded(valid: Tensor) -> bool:
-    """Whether all padding is on the right."""
-    return bool((valid[:, :-1] >= valid[:, 1:]).all())
+def _padding(valid: Tensor, layout: RowLayout | None) -> Padding:
+    """Where rows are padded; "anywhere", which is always right, where it is not known."""
+    if layout is None:
+        return padding_of(valid) if is_readable(valid) else "anywhere"
+    return layout.padding

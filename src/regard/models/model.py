@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from regard.attention.cache import ModelCache
 from regard.batch import Batch
 from regard.core.errors import UserError
+from regard.core.process.host import widest_float
 from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.blocks.stack import Stack
 from regard.models.blocks.virtual_tokens import VirtualTokens
@@ -115,10 +116,11 @@ class TokenModel(Model):
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         """Each token is predicted, from those before it."""
+        x = self.hidden_states(ModelInputs.of_batch(batch))
         term = self.head.loss_term(
-            self.hidden_states(ModelInputs.of_batch(batch)),
-            targets=batch.targets,
-            weights=batch.weights,
+            batch.at_scored(x),
+            targets=batch.at_scored(batch.targets),
+            weights=batch.at_scored(batch.weights),
             smoothing=batch.smoothing if self.training else 0.0,
         )
         return {"token": term}
@@ -152,14 +154,17 @@ class TokenModel(Model):
 
 
 def weighted_losses(model: Model, batch: Batch) -> Tensor:
-    """Weight · −log p(target) at each position in nats, (b,t) in float64. A position of weight 0,
-    such as padding or the first half of an overlapping window, takes no logits."""
+    """Weight · −log p(target) at each position in nats, (b,t) in the device's widest float. A
+    position of weight 0, such as padding or the first half of an overlapping window, takes no
+    logits."""
     x = _hidden_states(model, batch)
-    counts = batch.weights > 0
-    losses = torch.zeros(batch.weights.shape, dtype=torch.float64, device=x.device)
-    scored = model.body.head.losses(x[counts], targets=batch.targets[counts])
-    losses[counts] = scored.double() * batch.weights[counts]
-    return losses
+    dtype = widest_float(x.device)
+    losses = torch.zeros(batch.weights.shape, dtype=dtype, device=x.device)
+    scored = model.body.head.losses(batch.at_scored(x), targets=batch.at_scored(batch.targets))
+    weighted = scored.to(dtype) * batch.at_scored(batch.weights)
+    if (positions := batch.layout.scored) is None:
+        return weighted.view_as(losses)
+    return losses.flatten().index_copy(0, positions, weighted).view_as(losses)
 
 
 def token_losses(

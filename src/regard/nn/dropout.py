@@ -32,11 +32,15 @@ def dropout(x: Tensor, p: float) -> Tensor:
         return x
     if x.device.type != "cpu":
         return F.dropout(x, p)
-    return x * keep_mask(random_draws(x.shape), p, dtype=x.dtype).mul_(1 / keep_probability(p))
+    kept = keep_mask(random_draws(x.shape, x.device), p, dtype=x.dtype)
+    return x * kept.mul_(1 / keep_probability(p))
 
 
-def random_draws(shape: Sequence[int]) -> Tensor:
-    """Uniform 16-bit integers from torch's generator."""
+def random_draws(shape: Sequence[int], device: torch.device) -> Tensor:
+    """Uniform 16-bit integers from torch's generator of the device."""
+    if device.type != "cpu":
+        low, high = -DRAW_VALUES // 2, DRAW_VALUES // 2
+        return torch.randint(low, high, tuple(shape), dtype=torch.int16, device=device)
     count = math.prod(shape)
     four_each = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     return four_each.view(torch.int16)[:count].view(*shape)
@@ -44,7 +48,7 @@ def random_draws(shape: Sequence[int]) -> Tensor:
 
 def keep_mask(draws: Tensor, p: float, *, dtype: torch.dtype) -> Tensor:
     """1 where a draw keeps its value, 0 where it drops it."""
-    mask = torch.empty(draws.shape, dtype=dtype)
+    mask = torch.empty(draws.shape, dtype=dtype, device=draws.device)
     # Floats, not booleans: multiplying by booleans takes four times as long.
     return torch.ge(draws, keep_threshold(p), out=mask)
 

@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from regard.core.process.host import is_readable
 from regard.ops import operators
 from regard.ops.cpu import library
 from regard.ops.softmax_exp2 import LOG2_E, in_safe_range
@@ -52,8 +52,8 @@ def weighted_cross_entropy(
     """Σ weight · loss; x (…,w), table (v,w), targets and weights (…)."""
     x, targets, row_weights = x.flatten(0, -2), targets.flatten(), weights.flatten()
     counts = row_weights > 0
-    # Weight 0, such as padding: no logits. Fake tensors have no values: the usual case.
-    if not (isinstance(counts, FakeTensor) or bool(counts.all())):
+    # Weight 0, such as padding: no logits. A model has left these rows out already.
+    if is_readable(counts) and not bool(counts.all()):
         x, targets, row_weights = x[counts], targets[counts], row_weights[counts]
     total: Tensor = _WeightedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         x.to(table.dtype), table, targets, row_weights, smoothing
@@ -228,11 +228,12 @@ def _exp_logits(
     """exp(logits) (n,v) up to one factor per row, in `buffer`, and the sums of its rows (n,1);
     fills `lse` (n)."""
     logits = partial(torch.mm, log2_scaled, table.T, out=buffer[: len(log2_scaled)])
-    exp_logits = logits().exp2_()
-    denominator = exp_logits.sum(dim=-1, keepdim=True)
-    lse.copy_(denominator.log().squeeze(1))
-    if in_safe_range(denominator):
-        return exp_logits, denominator
+    if log2_scaled.is_cpu:  # elsewhere a look at the sums would cost more than the maximum
+        exp_logits = logits().exp2_()
+        denominator = exp_logits.sum(dim=-1, keepdim=True)
+        lse.copy_(denominator.log().squeeze(1))
+        if in_safe_range(denominator):
+            return exp_logits, denominator
     exp_logits = logits()
     largest = exp_logits.amax(dim=-1, keepdim=True)
     denominator = exp_logits.sub_(largest).exp2_().sum(dim=-1, keepdim=True)

@@ -7,7 +7,7 @@ in addition, the page's content security policy forbids scripts and requests.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from altair.utils.schemapi import debug_mode
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from regard.core.errors import UserError
-from regard.core.files import write_text
+from regard.core.files import write_output
 from regard.evaluation import formatting
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.reports.charts import run_charts
@@ -84,7 +84,7 @@ def write_report(folder: Path, *, out: Path | None = None) -> Path:
     folder = Path(folder)
     page = report_html(read_run(folder))
     target = folder / "report.html" if out is None else Path(out)
-    write_page(target, page, creates_folder=out is not None)
+    write_output(target, page, creates_folder=out is not None)
     return target
 
 
@@ -193,17 +193,23 @@ def _prepare_svg(svg: str) -> Markup:
     return Markup(svg)
 
 
-@cache
-def page_templates() -> Environment:
+def build_templates(*packages: str, filters: Iterable[Callable[..., object]]) -> Environment:
+    """The templates of some packages, the first one before the next; filters by function name."""
     # autoescape=True, not select_autoescape: it would not take `.html.j2` for HTML.
     templates = Environment(
-        loader=PackageLoader("regard.reports"),
+        loader=ChoiceLoader(list(map(PackageLoader, packages))),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for filter_ in (
+    templates.filters |= {function.__name__: function for function in filters}
+    return templates
+
+
+@cache
+def page_templates() -> Environment:
+    filters = (
         formatting.number,
         formatting.interval,
         formatting.count,
@@ -220,8 +226,8 @@ def page_templates() -> Environment:
         formatting.with_interval,
         truncate_text,
         no_breaks,
-    ):
-        templates.filters[filter_.__name__] = filter_
+    )
+    templates = build_templates("regard.reports", filters=filters)
     templates.globals["MAX_SAMPLES"] = MAX_SAMPLES
     templates.globals["is_lower_better"] = is_lower_better
     return templates
@@ -247,20 +253,3 @@ def no_breaks(text: str) -> Markup:
 
 def _order_key(order: Sequence[str]) -> Callable[[str], tuple[int, str]]:
     return lambda name: (order.index(name) if name in order else len(order), name)
-
-
-def write_page(target: Path, page: str, *, creates_folder: bool = True) -> None:
-    """`creates_folder` not for a run's own: one that was deleted meanwhile must not come back."""
-    if target.is_dir():
-        raise UserError("is a folder", topic="output", where=str(target), hint="Name a file.")
-    try:
-        if creates_folder:
-            target.parent.mkdir(parents=True, exist_ok=True)
-        write_text(target, page)
-    except (PermissionError, FileExistsError, NotADirectoryError) as problem:
-        raise UserError(
-            f"cannot be written ({problem.strerror})",
-            topic="output",
-            where=str(target),
-            hint="Choose another path with --out FILE.",
-        ) from None

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from regard.audits.findings import Leak
 from regard.core.errors import UserError
-from regard.core.files import atomic_folder, write_text
+from regard.core.files import atomic_folder, write_output, write_text
 from regard.evaluation import formatting
 from regard.reports import study_text, tables
 from regard.reports.charts import run_charts, study_charts
@@ -44,7 +44,6 @@ from regard.reports.run_report import (
     InlineChart,
     draw_inline_charts,
     page_templates,
-    write_page,
 )
 from regard.runs.results import SampleRecord
 from regard.studies.inspections import ProbeInspection, read_inspections
@@ -73,13 +72,13 @@ def write_comparison_report(home: Path, outcome: Outcome, *, out: Path | None = 
     attention = [_draw_probe(one) for one in read_inspections(home, outcome)]
     page = comparison_html(evidence, attention)
     if out is not None:
-        write_page(out, page)
+        write_output(out, page)
         return out
     write_text(home / "report.md", tables.markdown(evidence))
     write_text(home / "tables.tex", tables.latex(evidence))
     with suppress(UserError):  # the page says in their places that charts are not drawn
         _write_charts(home / "charts", evidence, attention)
-    write_page(home / "report.html", page, creates_folder=False)
+    write_output(home / "report.html", page, creates_folder=False)
     return home / "report.html"
 
 

@@ -88,7 +88,9 @@ def build_experiment(
     tokenizer = initial_model.tokenizer if initial_model else None
     prepared = prepare(recipe, tokenizer=tokenizer, observer=observer)
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
-    machine = choose_machine(recipe.train.device, threads=recipe.train.threads)
+    machine = choose_machine(
+        recipe.train.device, threads=recipe.train.threads, precision=recipe.train.precision
+    )
     loader = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding_id)
     vocabulary = initial_model.vocabulary if initial_model else prepared.tokenizer.size
     remarks = preflight(recipe, prepared, loader, vocabulary=vocabulary)

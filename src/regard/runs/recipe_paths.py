@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.core.errors import UserError
-from regard.core.files import read_json, write_json
+from regard.core.files import path_text, read_json, text_path, write_json
 from regard.data.builtin import BUILTIN
 from regard.data.readers.parallel_text import BRACES
 from regard.data.sources import HUB_PREFIX
@@ -50,7 +50,11 @@ class Origin(NamedTuple):
 
 def write_origin(inside: Path, folder: Path) -> None:
     """Write the origin of the run `folder` into the folder `inside`."""
-    table = {"folder": _absolute(folder), "working_directory": str(Path.cwd())}
+    paths: dict[str, str | Path] = {
+        "folder": _absolute(folder),
+        "working_directory": Path.cwd(),
+    }
+    table = {key: path_text(path) for key, path in paths.items()}
     write_json(inside / ORIGIN_FILE, {"schema": SCHEMA, **table})
 
 
@@ -58,8 +62,8 @@ def read_origin(folder: Path) -> Origin | None:
     """None for a run of an earlier version, or if its file is damaged."""
     try:
         table = read_json(folder / ORIGIN_FILE, schema=SCHEMA)
-        return Origin(Path(table["folder"]), Path(table["working_directory"]))
-    except (UserError, KeyError, TypeError):
+        return Origin(text_path(table["folder"]), text_path(table["working_directory"]))
+    except (UserError, KeyError, TypeError, AttributeError, ValueError):
         return None
 
 
@@ -95,12 +99,12 @@ def candidates_of_run(folder: Path) -> Candidates:
 
 
 def here(path: str) -> Iterable[Path]:
-    """The place of a path that was typed: relative to the working directory."""
+    """The location of a path that was typed: relative to the working directory."""
     yield Path(path)
 
 
 def find_paths(table: dict[str, Any], candidates: Candidates) -> None:
-    """Replace every path of a table of settings by the place where it is."""
+    """Replace every path of a table of settings by its location."""
     for key in PATH_KEYS:
         *tables, last = key.split(".")
         inner: Any = table
@@ -116,7 +120,7 @@ def find_path(value: Any, candidates: Candidates) -> Any:
         return [find_path(each, candidates) for each in value]
     if not isinstance(value, str) or not value or value.startswith((HUB_PREFIX, PIP_PREFIX, "~")):
         return value
-    found = next((place for place in candidates(value) if _exists(place)), None)
+    found = next((path for path in candidates(value) if _exists(path)), None)
     # The name of a built-in set means the set, whatever lies beside the recipe.
     return value if found is None or value in BUILTIN.names() else _from_here(found)
 

@@ -15,9 +15,9 @@ from pydantic import Field, model_validator
 from regard.audits.findings import INVALID_VERDICTS, Finding, Leak, UnusedParameter
 from regard.core.errors import UserError
 from regard.core.html_display import HtmlDisplay
-from regard.core.json_records import JsonRecord, read_record, record_text, write_record
+from regard.core.json_records import JsonRecord, read_record, record_table, write_record
 from regard.core.ledger import Ledger
-from regard.core.seal import check_sealed, write_and_seal
+from regard.core.seal import check_seal, check_sealed, write_and_seal
 from regard.data.splits import Split
 from regard.data.statistics import CorpusStatistics
 from regard.evaluation.formatting import metric_label, with_interval
@@ -320,6 +320,8 @@ class ResultsRecord(EvaluationRecord):
     """All of results.json."""
 
     finished: str
+    sealed: bool = False
+    "Whether a seal was written with it."
     identity: str = ""
     "Equal for two runs of the same recipe on the same data."
     metric: dict[str, Any] = Field(default_factory=lambda: {"kind": "perplexity"})
@@ -342,7 +344,8 @@ class ResultsRecord(EvaluationRecord):
 def write_results(file: Path, results: ResultsRecord) -> None:
     """Write the results and the seal over all that is read of a finished run."""
     sealed_with = [path for pattern in SEALED for path in file.parent.glob(pattern)]
-    write_and_seal(file, record_text(results, schema=RESULTS_SCHEMA), sealed_with=sealed_with)
+    table = {"schema": RESULTS_SCHEMA, **record_table(results)}
+    write_and_seal(file, table, sealed_with=sealed_with)
 
 
 def read_results(file: Path) -> ResultsRecord | None:
@@ -350,13 +353,10 @@ def read_results(file: Path) -> ResultsRecord | None:
     hint = "Delete the file to report what the events say, or train the run again."
     check_sealed(file.parent, file.name, topic="run", hint=hint)
     if file.exists():
-        return read_record(
-            file,
-            ResultsRecord,
-            schema=RESULTS_SCHEMA,
-            topic="run",
-            hint=hint,
-        )
+        results = read_record(file, ResultsRecord, schema=RESULTS_SCHEMA, topic="run", hint=hint)
+        if results.sealed:
+            check_seal(file.parent, file.name, topic="run", hint=hint)
+        return results
     if (former := file.with_name(FORMER_RESULTS)).exists():
         raise UserError(
             f"schema 1 of an earlier version; this regard reads {file.name}, schema "

@@ -78,7 +78,7 @@ class Run(HtmlDisplay):
 
     def recipe(self, *, changes: Mapping[str, Any] | None = None) -> Recipe:
         """The recipe it was trained with; `changes` are dotted keys with other values."""
-        hint = "Put the old file back, or train its recipe anew with --out ANOTHER_FOLDER."
+        hint = "Put the old file back, or train its recipe again with --out ANOTHER_FOLDER."
         check_sealed(self.folder, self.recipe_file.name, topic="run", hint=hint)
         return Recipe.load(self.recipe_file, changes=changes, changed_by="data.corpus")
 
@@ -141,10 +141,13 @@ def reopen_run(folder: Path, recipe: Recipe) -> Run:
             hint=f"Resume with its own: regard train {folder} --resume; or choose another --out.",
         )
     check_same_code(files_used_by(recipe.to_table()), folder)
-    if not run.is_finished:  # it may have moved: what it writes from now on has paths as seen here
-        write_text(run.recipe_file, recipe.to_toml())
-        write_origin(folder, folder)
     return run
+
+
+def write_paths(run: Run, recipe: Recipe) -> None:
+    """Of a run that may have moved: what it writes from now on has paths as seen from here."""
+    write_text(run.recipe_file, recipe.to_toml())
+    write_origin(run.folder, run.folder)
 
 
 def check_intact(folder: Path, *, fallback: Path | None = None) -> Path:

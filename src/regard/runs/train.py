@@ -26,7 +26,7 @@ from regard.runs.models.init_from import find_initial_model, inherit_settings
 from regard.runs.observer import SILENT, Observer
 from regard.runs.recipe import Recipe
 from regard.runs.results import AuditEvent, read_audit, write_audit
-from regard.runs.run import Run, check_new_folder, create_run, reopen_run
+from regard.runs.run import Run, check_new_folder, create_run, reopen_run, write_paths
 from regard.training.checkpoint import (
     TrainingState,
     latest_intact_checkpoint,
@@ -96,6 +96,8 @@ def _run_locked(
     run = run or create_run(folder, resolved)  # only now: a recipe that fails leaves no folder
     write_audit(run.audit_file, audit)
     state, optimizer = _restore(experiment, run, observer.on_event)
+    if resume:
+        write_paths(run, resolved)
     with _event_log(run, experiment, state, observer) as on_event:
         if state.step == 0:
             on_event(AuditEvent(audit=audit.without_leaks()))
@@ -150,7 +152,9 @@ def _restore(
         )
     # The number of threads decides how sums are split, and so the last bits: keep it on resume.
     threads = int(state.machine["threads"])
-    experiment.machine = choose_machine(experiment.machine.device, threads=threads)
+    experiment.machine = choose_machine(
+        experiment.machine.device, threads=threads, precision=experiment.machine.precision
+    )
     for key, before in state.machine.items():
         now = experiment.machine.as_dict()[key]
         if now != before:

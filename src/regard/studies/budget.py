@@ -8,14 +8,11 @@ uses the same ones.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from regard.core.errors import UserError
 from regard.core.ledger import total_parameters
@@ -26,6 +23,7 @@ from regard.runs.experiment import Experiment, build_experiment
 from regard.runs.models.init_from import preview_initial_model
 from regard.runs.observer import Observer
 from regard.runs.recipe import Recipe
+from regard.studies.flop_count import FlopCount
 from regard.studies.study import Budget, LoadedStudy, Variant
 from regard.training.loop import update
 from regard.training.optimizer import build_optimizer
@@ -108,12 +106,11 @@ def update_flops(experiment: Experiment) -> float:
         experiment.machine.device
     )
     model = experiment.model.train()
-    counter = FlopCounterMode(display=False, custom_mapping=_CPU_FLASH_FLOPS)
-    with library.without_kernels(), counter:
+    with library.without_kernels(), FlopCount() as counter:
         losses = [term.sum / term.weight for term in model(batch).values()]
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
     model.zero_grad(set_to_none=True)
-    return float(counter.get_total_flops())
+    return float(counter.flops)
 
 
 def _update_seconds(experiment: Experiment) -> float:
@@ -169,23 +166,3 @@ def _with_width(family: Family, width: int) -> Family | None:
         return read_settings(type(family), {**to_table(family), "width": width})
     except UserError:
         return None
-
-
-def _sdpa_flops(q: Sequence[int], k: Sequence[int], v: Sequence[int], *_: Any, **__: Any) -> int:
-    """QKᵀ, then the weighted sum of values: (b,h,i,d), (b,h,j,d), (b,h,j,e)."""
-    b, h, i, d = q
-    return 2 * b * h * i * k[2] * (d + v[3])
-
-
-def _sdpa_backward_flops(
-    grad: Sequence[int], q: Sequence[int], k: Sequence[int], v: Sequence[int], *_: Any, **__: Any
-) -> int:
-    # Recomputed scores, then dV, dP, dQ, dK: five products where forward has two.
-    return _sdpa_flops(q, k, v) * 5 // 2
-
-
-_CPU_FLASH_FLOPS = {
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _sdpa_flops,
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _sdpa_backward_flops,
-}
-"FlopCounterMode only knows the fused kernels of GPUs."

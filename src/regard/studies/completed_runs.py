@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.core.errors import UserError
+from regard.core.toml import flatten
 from regard.data.splits import SPLITS
 from regard.evaluation.metrics.metric import Metric, Row, build_metric, row_groups
 from regard.evaluation.statistics.item_groups import GroupNumbers
@@ -17,7 +19,11 @@ from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import RunRecord
 from regard.runs.items import read_items
 from regard.runs.results import ResultsRecord
-from regard.studies.engines.job import JobResult
+from regard.studies.engines.job import Job, JobResult
+
+OWN_TABLES = ("train", "adapt")
+INHERITED_TABLES = ("model", "tokenizer", "objective")
+"Those of a recipe with `init_from` are settled when it is trained."
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,8 @@ def read_completed_run(result: JobResult) -> tuple[CompletedRun | None, str]:
         record = read_run(folder)
         if record.results is None:
             return None, "it is not finished"
+        if other := _another_recipe(result.job, record):
+            return None, f"{folder} holds another run: {other}"
         if record.events.changed:  # they say whether the training diverged
             return None, f"{folder}/events.jsonl {record.events.changed}"
         metric = build_metric(record.results.metric)
@@ -70,6 +78,25 @@ def read_completed_run(result: JobResult) -> tuple[CompletedRun | None, str]:
         split: [row.get("overlap") for row in rows] for split, rows in items.items()
     }
     return CompletedRun(record, record.results, metric, statistics, groups, overlap), ""
+
+
+def _another_recipe(job: Job, record: RunRecord) -> str:
+    """Where the run in the job's folder was trained by other settings, as after folders were copied
+    or swapped; empty if they are the job's."""
+    try:
+        stored = flatten(tomllib.loads(record.recipe))
+    except (tomllib.TOMLDecodeError, RecursionError) as problem:
+        raise UserError(
+            f"{record.folder}/recipe.toml is damaged ({problem})", topic="run"
+        ) from None
+    inherits = job.recipe.init_from is not None
+    for key, planned in flatten(job.recipe.to_table()).items():
+        table = key.partition(".")[0]
+        if table not in OWN_TABLES and (inherits or table not in INHERITED_TABLES):
+            continue  # paths may have moved
+        if stored.get(key, planned) != planned:
+            return f"{key} is {stored[key]!r} there, and {planned!r} in the study"
+    return ""
 
 
 def _statistics(metric: Metric, rows: Sequence[Row], folder: Path, split: str) -> Values:

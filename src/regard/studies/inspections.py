@@ -13,6 +13,7 @@ from pathlib import Path
 from regard.core.errors import UserError
 from regard.core.files import atomic_folder
 from regard.core.json_records import JsonRecord, read_record, write_record
+from regard.core.seal import check_sealed
 from regard.runs.inspection.inspect import inspect_model
 from regard.runs.inspection.inspection import Inspection
 from regard.runs.models.loaded_model import load_model
@@ -56,6 +57,7 @@ def _read(file: Path, variant: VariantOutcome, number: int) -> ProbeInspection:
     """The inspection in a file, or why it cannot be read: the rest of the report does without."""
     hint = "Run the study again: finished runs are kept, and the file is rewritten."
     try:
+        check_sealed(file.parents[1], f"{FOLDER}/{file.name}", topic="study", hint=hint)
         return read_record(file, ProbeInspection, schema=SCHEMA, topic="study", hint=hint)
     except UserError as problem:
         text = variant.probes[number].text if number < len(variant.probes) else ""

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from regard.core.errors import UserError
 from regard.core.html_display import HtmlDisplay
-from regard.core.json_records import read_record, record_table, record_text
-from regard.core.seal import check_sealed, write_and_seal
+from regard.core.json_records import read_record, record_table
+from regard.core.seal import check_seal, check_sealed, write_and_seal
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.evaluation.statistics.divergence import DivergenceCount
 from regard.runs.health_record import HealthRecord
@@ -25,6 +25,8 @@ from regard.studies.verdicts.planned_looks import LooksRecord
 
 OUTCOME_FILE = "outcome.json"
 OUTCOME_SCHEMA = 4
+SEALED = ("inspections/*.json",)
+"What is sealed with outcome.json; runs have seals of their own."
 FORMER_SCHEMAS = (3,)
 "Without groups, looks and divergence: what an earlier version judged is a look too."
 
@@ -224,6 +226,8 @@ class Outcome(HtmlDisplay):
     "Of a deciding score that is not regard's own; None: as its metric declares."
     efficiency: Efficiency | None = None
     "None where regard trained nothing."
+    sealed: bool = False
+    "Whether a seal was written with it."
     folder: Annotated[Path, Field(exclude=True)] = Path()
     "The study's folder; not stored in it."
 
@@ -346,11 +350,15 @@ def read_outcome(home: Path) -> Outcome:
     outcome = read_record(
         file, Outcome, schema=OUTCOME_SCHEMA, former=FORMER_SCHEMAS, topic="study", hint=hint
     )
+    if outcome.sealed:
+        check_seal(home, file.name, topic="study", hint=hint)
     outcome.folder = home
     return outcome
 
 
 def write_outcome(home: Path, outcome: Outcome) -> Outcome:
     """Write outcome.json into the study folder `home`; the outcome as it will be read."""
-    write_and_seal(home / OUTCOME_FILE, record_text(outcome, schema=OUTCOME_SCHEMA))
+    table = {"schema": OUTCOME_SCHEMA, **record_table(outcome)}
+    sealed_with = [path for pattern in SEALED for path in home.glob(pattern)]
+    write_and_seal(home / OUTCOME_FILE, table, sealed_with=sealed_with)
     return read_outcome(home)

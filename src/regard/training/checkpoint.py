@@ -232,19 +232,19 @@ def write_tensors(tensors: dict[str, Tensor], file: Path) -> None:
         raise OSError(int(errno[1]), os.strerror(int(errno[1])), str(file)) from problem
 
 
-class Stored(NamedTuple):
+class TensorCount(NamedTuple):
     """What a safetensors file holds, by its header."""
 
     tensors: int
     numbers: int
 
 
-def count_stored(file: Path) -> Stored:
+def count_tensors(file: Path) -> TensorCount:
     try:
         with safe_open(file, framework="pt") as opened:
             names = list(opened.keys())
             sizes = [math.prod(opened.get_slice(name).get_shape()) for name in names]
-            return Stored(len(sizes), sum(sizes))
+            return TensorCount(len(sizes), sum(sizes))
     except FileNotFoundError:
         raise UserError(f"{file} is missing", topic="model") from None
     except SafetensorError as problem:

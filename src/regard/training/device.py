@@ -24,6 +24,7 @@ class Machine:
 
     device: str
     precision: str
+    "fp32, or bf16: matrix products in bfloat16, by torch's autocast; weights and sums stay fp32."
     threads: int
     products: str
     "Matrix-product kernels: torch's, or regard's and which of them."
@@ -36,18 +37,42 @@ class Machine:
         return asdict(self)
 
     def autocast(self) -> AbstractContextManager[object]:
-        if self.precision == "bfloat16":
+        if self.precision == "bf16":
             return torch.autocast(torch.device(self.device).type, dtype=torch.bfloat16)
         return nullcontext()
 
 
-def choose_machine(device: str, *, threads: int) -> Machine:
+def choose_machine(device: str, *, threads: int, precision: str = "auto") -> Machine:
     """Choose the device and set this process's thread count; malloc is tuned to keep freed memory
     for the next step."""
+    chosen = _choose_device(device)
+    precision = _choose_precision(precision, chosen)
+    torch.set_num_threads(threads or usable_cores())
+    tune_malloc()
+    kernels = library.LIBRARY
+    return Machine(
+        device=chosen,
+        precision=precision,
+        threads=torch.get_num_threads(),
+        products=(
+            f"regard, {kernels.name}"
+            if kernels and chosen == "cpu" and precision == "fp32"
+            else "torch"
+        ),
+        torch=torch.__version__,
+        python=platform.python_version(),
+        platform=platform.platform(terse=True),
+        regard=__version__,
+    )
+
+
+def _choose_device(device: str) -> str:
     chosen = best_device() if device == "auto" else device
     try:
         if torch.device(chosen).type not in DEVICES:
             raise RuntimeError(f"only {', '.join(DEVICES)} can train")
+        if (number := torch.device(chosen).index) is not None:
+            _check_number(torch.device(chosen).type, number)
         torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError) as problem:  # which of them depends on the backend
         reason = str(problem).partition("\n")[0]
@@ -56,18 +81,28 @@ def choose_machine(device: str, *, threads: int) -> Machine:
             topic="recipe",
             hint='Set train.device = "auto".',
         ) from None
-    torch.set_num_threads(threads or usable_cores())
-    tune_malloc()
-    kernels = library.LIBRARY
-    return Machine(
-        device=chosen,
-        precision="bfloat16" if chosen != "cpu" and bf16_matmul_works(chosen) else "float32",
-        threads=torch.get_num_threads(),
-        products=f"regard, {kernels.name}" if kernels and chosen == "cpu" else "torch",
-        torch=torch.__version__,
-        python=platform.python_version(),
-        platform=platform.platform(terse=True),
-        regard=__version__,
+    return chosen
+
+
+def _check_number(kind: str, number: int) -> None:
+    count = torch.cuda.device_count() if kind == "cuda" else 1
+    if number >= count:
+        last = f"the last one here is {kind}:{count - 1}" if count else f"there is no {kind} device"
+        raise RuntimeError(last)
+
+
+def _choose_precision(precision: str, device: str) -> str:
+    if precision == "fp32" or (precision == "auto" and device == "cpu"):
+        return "fp32"
+    if bf16_matmul_works(device):
+        return "bf16"
+    if precision == "auto":
+        return "fp32"
+    raise UserError(
+        f'train.precision = "bf16" cannot be used here: bfloat16 products fail on {device} '
+        "(tried in a child process)",
+        topic="recipe",
+        hint='Set train.precision = "auto".',
     )
 
 

@@ -3,7 +3,10 @@
 One update with gradient accumulation: each micro-batch's loss terms are divided by the weight of
 the whole batch before the backward pass, so accumulation equals the full batch. All randomness of
 step s is a function of (seed, s), so a resumed run draws the same. A non-finite loss or gradient
-norm stops training before the weights change.
+norm stops training, and its update is skipped.
+
+An accelerator is read once a step, after the whole step has been queued. So the device skips the
+update itself, by `found_inf` of the fused optimizer, and the host says so afterwards.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.batch import Batch
 from regard.core.errors import DivergenceError
+from regard.core.process.host import is_readable
 from regard.models.init_weights import named_generator
 from regard.training.batch_loader import BatchLoader
 from regard.training.checkpoint import TrainingState
@@ -184,32 +188,55 @@ def update(
     machine: Machine,
 ) -> tuple[float, float]:
     """One optimizer step; returns the batch's loss and the gradient norm before clipping."""
+    measured = queue_update(
+        model, optimizer, batch, step=step, lr=lr, settings=settings, machine=machine
+    )
+    loss, gradient_norm = measured.tolist()  # the one wait of a step
+    _check_finite(loss, gradient_norm, batch, step=step, lr=lr)
+    return loss, gradient_norm
+
+
+def queue_update(
+    model: nn.Module,
+    optimizer: Optimizer,
+    batch: Batch,
+    *,
+    step: int,
+    lr: float,
+    settings: Train,
+    machine: Machine,
+) -> Tensor:
+    """One optimizer step, for which an accelerator is never waited for: loss and gradient norm, (2)
+    on the device. If one of them is not finite, the weights stay as they are."""
     seed = named_generator(settings.seed, f"step {step}").initial_seed()
     # On a CPU the generator itself: `torch.manual_seed` also records its call site for unused
     # devices, which is 100× slower.
     (torch.default_generator if machine.device == "cpu" else torch).manual_seed(seed)
-    batch = batch.to(machine.device)
     weight = batch.weights.sum()
     total = torch.zeros((), device=machine.device)
     optimizer.zero_grad(set_to_none=True)
     for micro_batch in batch.micro_batches(settings.accumulate):
         with machine.autocast():
-            terms = model(micro_batch)
+            terms = model(micro_batch.to(machine.device))
         loss = sum((term.sum / weight for term in terms.values()), torch.zeros_like(total))
         loss.backward()
         total += loss.detach()
-    _check_finite(total_loss := float(total), batch, step=step, lr=lr)
     # Those of the optimizer are all that are trained; a walk through the modules takes longer than
     # their norm.
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-    _check_finite(gradient_norm := float(norm), batch, step=step, lr=lr)
-    if 0 < settings.max_grad_norm < gradient_norm:  # multiplying by 1 changes no bit
+    clips = settings.max_grad_norm > 0
+    if is_readable(norm):
+        _check_finite(float(total), float(norm), batch, step=step, lr=lr)
+        clips = clips and float(norm) > settings.max_grad_norm  # times 1 changes no bit
+    else:
+        optimizer.found_inf = (~(total + norm).isfinite()).float()  # type: ignore[attr-defined]
+    if clips:
         torch.nn.utils.clip_grads_with_norm_(parameters, settings.max_grad_norm, norm)
     for group in optimizer.param_groups:
         group["lr"] = lr
     optimizer.step()
-    return total_loss, gradient_norm
+    return torch.stack((total, norm))
 
 
 def _evaluate(
@@ -237,8 +264,8 @@ def _out_of_patience(state: TrainingState, settings: Train) -> bool:
     return bool(settings.patience) and state.evaluations_since_best >= settings.patience
 
 
-def _check_finite(value: float, batch: Batch, *, step: int, lr: float) -> None:
-    if not math.isfinite(value):
+def _check_finite(loss: float, gradient_norm: float, batch: Batch, *, step: int, lr: float) -> None:
+    if not (math.isfinite(loss) and math.isfinite(gradient_norm)):
         rows = ", ".join(str(row) for row in batch.rows[:4])
         raise DivergenceError(
             f"the loss is not finite at step {step} (batch of {len(batch.rows)} rows: {rows} …, "

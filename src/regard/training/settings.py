@@ -47,7 +47,9 @@ class Train(Settings):
     keep_checkpoints: int = Field(default=2, ge=1)
     "Checkpoints kept on disk."
     device: str = "auto"
-    "auto, cpu, cuda or mps. fp32 on the CPU; bf16 on cuda and mps where its products work."
+    "auto, cpu, cuda (of several GPUs one, as cuda:1) or mps."
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    "bf16: bfloat16 matrix products, the rest fp32. auto: bf16 on cuda and mps where it works."
     threads: int = Field(default=0, ge=0, le=256)
     "CPU threads; 0 takes all cores. Kept on resume, since bitwise results depend on it."
     tensorboard: bool = False

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.journeys.workspace import Workspace, file_digests, generated_text
+from tests.unsealed import unseal
 from tests.wording import says
 
 import regard
-from regard.core.seal import break_seal
 
 TEXT = "the cat sees a dog again."
 
@@ -131,7 +131,7 @@ def test_leaking_model_is_called_invalid(workspace: Workspace) -> None:
     audit = json.loads((run / "audit.json").read_text())
     audit |= {"verdict": "leak", "sentence": "sees the future", "broken": ["mine: masks too late"]}
     (run / "audit.json").write_text(json.dumps(audit))
-    break_seal(run)
+    unseal(run)
     for model in ("runs/leaking", "runs/leaking/final"):
         printed = workspace.run("inspect", model, "--text", TEXT, "--out", "leaking.html")
         assert printed.strip().startswith("INVALID  the model sees the future")

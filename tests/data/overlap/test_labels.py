@@ -117,6 +117,24 @@ def test_a_word_in_the_rows_of_one_label_of_two() -> None:
     assert label_giveaways({"text": rare}, two) == []
 
 
+@pytest.mark.parametrize(
+    ("form", "kind", "characters"),
+    [
+        ("{text}{mark}", "last character", {"yes": "!", "no": "."}),
+        ("{mark}{text}", "first character", {"yes": "!", "no": "."}),
+    ],
+)
+def test_a_mark_without_a_space(form: str, kind: str, characters: dict[str, str]) -> None:
+    texts, labels = topic_rows()
+    two = ["yes" if label == "sport" else "no" for label in labels]
+    marked = [
+        form.format(text=text, mark=characters[label])
+        for text, label in zip(texts, two, strict=True)
+    ]
+    (giveaway,) = label_giveaways({"text": marked}, two)
+    assert (giveaway.kind, dict(giveaway.words)) == (kind, characters)
+
+
 def test_a_column_that_decides_the_label() -> None:
     texts, labels = topic_rows()
     codes = [{"sport": 4, "trade": 7, "world": 9}[label] for label in labels]

@@ -36,6 +36,23 @@ def test_likely_groups_come_by_name_and_number_of_values() -> None:
     assert likely_group_columns(columns(), label="label") == ["passage", "writer", "patient_id"]
 
 
+@pytest.mark.parametrize("gap", [None, float("nan")])
+def test_numbers_with_gaps_are_read_from_parquet_as_fractions(gap: float | None) -> None:
+    """The author 12 is 12.0 in a file where any author is missing, and 12 in one where none is."""
+    generator = random.Random(2)
+    authors = [generator.randrange(40) for _ in range(ROWS)]
+    labels = [author % 2 for author in authors]
+    splits = ["train" if row < ROWS // 2 else "test" for row in range(ROWS)]
+    mixed: list[Any] = [
+        float(one) if split == "train" else one for one, split in zip(authors, splits, strict=True)
+    ]
+    mixed[3] = gap
+    (found,) = straddling_columns({"user_id": mixed}, splits, labels)
+    assert (found.rows, found.values) == (ROWS // 2, 40)
+    assert found.accuracy == 1.0
+    assert likely_group_columns({"user_id": [one + 0.5 for one in authors]}) == []
+
+
 def test_the_label_by_another_name_is_no_group() -> None:
     table = columns()
     assert "label" in likely_group_columns(table)
@@ -75,6 +92,22 @@ def test_labels_that_do_not_depend_on_the_column() -> None:
     splits = [generator.choice(["train", "test"]) for _ in range(ROWS)]
     labels = [generator.random() < 0.5 for _ in range(ROWS)]
     assert straddling_columns(table, splits, labels) == []
+
+
+def test_one_text_of_a_pair_that_brings_its_label_along() -> None:
+    """Test rows with a premise of training beside another hypothesis: too few rows for a group."""
+    generator = random.Random(3)
+    first = [f"premise number {row}" for row in range(500)]
+    labels = [generator.choice(["yes", "no"]) for _ in first]
+    first += [one.upper() + "!" for one in first[:60]]
+    labels += labels[:60]
+    splits = ["train"] * 500 + ["test"] * 60
+    assert straddling_columns({"first": first}, splits, labels) == []
+    (found,) = straddling_columns({"first": first}, splits, labels, inputs=["first"])
+    assert (found.rows, found.accuracy) == (60, 1.0)
+    other = [*labels[:500], *generator.choices(["yes", "no"], k=60)]
+    assert straddling_columns({"first": first}, splits, other, inputs=["first"]) == []
+    assert straddling_columns({"first": first}, splits, first, inputs=["first"]) == []
 
 
 def test_without_labels_straddling_is_enough() -> None:

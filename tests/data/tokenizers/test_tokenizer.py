@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 import tokenizers
@@ -28,6 +29,15 @@ def with_vocabulary(*words: str) -> Tokenizer:
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_byte_level_bpe_is_lossless(text: str) -> None:
     assert byte_bpe.decode(byte_bpe.encode(text)) == text
+
+
+@pytest.mark.parametrize("text", ["half \ud800 a character", None, b"bytes", 3])
+def test_what_is_no_text_in_unicode_is_refused(text: Any) -> None:
+    for encode in (byte_bpe.encode, byte_bpe.encode_with_offsets):
+        with pytest.raises(UserError, match="no text in Unicode"):
+            encode(text)
+    with pytest.raises(UserError, match="no text in Unicode"):
+        byte_bpe.encode_many(["the cat", text])
 
 
 def test_character_level_bpe_knows_only_seen_characters() -> None:

@@ -12,7 +12,7 @@ from tests.wording import says
 
 from regard.evaluation.statistics.holm import holm, holm_at_looks
 from regard.evaluation.statistics.looks import wrong_verdict_rate
-from regard.evaluation.statistics.sequential import Interim, LookPlan, LookTaken, chance_to_differ
+from regard.evaluation.statistics.sequential import Interim, LookPlan, PlannedLook, chance_to_differ
 from regard.evaluation.statistics.significance import MethodDifference
 from regard.evaluation.statistics.verdict import NOT_DISTINGUISHABLE, NOT_YET, verdict
 
@@ -44,7 +44,7 @@ def at_look(index, *, plan=PLAN, t=3.0, **settings):
     """A difference whose t, over as many seeds as the plan has at this look, is t."""
     values = np.linspace(-1, 1, plan.seeds[index])
     values = values / values.std(ddof=1) + t / math.sqrt(len(values))
-    return difference_of(*values, look=LookTaken(plan, index), **settings)
+    return difference_of(*values, look=PlannedLook(plan, index), **settings)
 
 
 class TestBoundary:
@@ -137,17 +137,17 @@ class TestHolm:
         skewed = (1.0, 1.1, 0.9, 1.05, 0.95, 9.0)
         plan = LookPlan((6, 8, 12))
         assert difference_of(*skewed).p_sign_flips is not None
-        assert difference_of(*skewed, look=LookTaken(plan, 0)).p_sign_flips is None
+        assert difference_of(*skewed, look=PlannedLook(plan, 0)).p_sign_flips is None
         more = (*skewed, 1.0, 1.02)
-        assert difference_of(*more, look=LookTaken(plan, 1)).p_sign_flips == pytest.approx(2**-7)
-        assert difference_of(*skewed, look=LookTaken(plan, 0)).seeds_for_sign_flips == 7
+        assert difference_of(*more, look=PlannedLook(plan, 1)).p_sign_flips == pytest.approx(2**-7)
+        assert difference_of(*skewed, look=PlannedLook(plan, 0)).seeds_for_sign_flips == 7
 
 
 class TestChance:
     def test_equals_a_simulation_seed_by_seed(self):
         values = np.array([0.4, 1.5, 0.9, -0.3, 1.1])
         interim = Interim(per_seed=values, se_items=0.2, se_persistent=0.1, units=900)
-        found = chance_to_differ(interim, LookTaken(PLAN, 1), alpha=0.05)
+        found = chance_to_differ(interim, PlannedLook(PLAN, 1), alpha=0.05)
         generator, differs = np.random.default_rng(3), 0
         for _ in range(4000):
             std = values.std() * math.sqrt(5 / generator.chisquare(4))
@@ -171,12 +171,12 @@ class TestChance:
         interim = Interim(
             per_seed=spread + value, se_items=se_items, se_persistent=se_items, units=9
         )
-        assert low <= chance_to_differ(interim, LookTaken(PLAN, 0), alpha=0.05) <= high
-        assert chance_to_differ(interim, LookTaken(PLAN, 3), alpha=0.05) == 0
+        assert low <= chance_to_differ(interim, PlannedLook(PLAN, 0), alpha=0.05) <= high
+        assert chance_to_differ(interim, PlannedLook(PLAN, 3), alpha=0.05) == 0
 
     def test_the_same_scores_never_differ(self):
         interim = Interim(per_seed=[0.0] * 3, se_items=0.0, se_persistent=0.0, units=900)
-        assert chance_to_differ(interim, LookTaken(PLAN, 0), alpha=0.05) == 0
+        assert chance_to_differ(interim, PlannedLook(PLAN, 0), alpha=0.05) == 0
 
 
 class TestVerdict:

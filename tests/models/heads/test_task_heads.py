@@ -8,7 +8,7 @@ from regard.models.heads.task_heads import (
     SentenceHead,
     SpanHead,
     TokenHead,
-    YesNoHead,
+    ValueHead,
     pool,
 )
 
@@ -30,7 +30,7 @@ def test_parameter_counts_equal_the_formulas():
     assert parameter_count(ClassificationHead(WIDTH, labels=2)) == 2 * WIDTH + 2
     assert parameter_count(TokenHead(WIDTH, labels=5)) == 5 * WIDTH + 5
     assert parameter_count(SpanHead(WIDTH)) == 2 * WIDTH
-    assert parameter_count(YesNoHead(WIDTH)) == WIDTH + 1
+    assert parameter_count(ValueHead(WIDTH)) == WIDTH + 1
     assert parameter_count(SentenceHead()) == 0
 
 
@@ -39,7 +39,7 @@ def test_parameter_counts_equal_the_formulas():
     "build",
     [
         lambda pooling: ClassificationHead(WIDTH, labels=3, pooling=pooling),
-        lambda pooling: YesNoHead(WIDTH, pooling=pooling),
+        lambda pooling: ValueHead(WIDTH, pooling=pooling),
         lambda pooling: SentenceHead(pooling=pooling),
     ],
 )

@@ -1,6 +1,8 @@
-"""Calls every kernel of a library with random shapes: a child process of `test_sanitizers.py`.
+"""Calls every kernel of a library with random shapes: a child process under sanitizers.
 
-    python -m tests.ops.cpu.random_calls avx2 LIBRARY random|overflow [SEED]
+    python -m tests.ops.cpu.random_calls avx2 LIBRARY random SEED
+    python -m tests.ops.cpu.random_calls avx2 LIBRARY overflow
+    python -m tests.ops.cpu.random_calls avx2 LIBRARY serve     a call for each seed on stdin
 
 Tensors have exactly the size that a kernel may touch, so a sanitizer sees each step beyond it.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -93,13 +96,28 @@ def _needed(draw: random.Random, count: int) -> list[bool]:
     return [draw.random() < 0.7 for _ in range(count)]
 
 
+def serve(seeds: Iterable[str]) -> None:
+    """One kernel with one shape for each line; the answer is its name."""
+    for seed in seeds:
+        draw = random.Random(seed)
+        torch.set_num_threads(draw.randint(1, 3))
+        call = draw.choice(KERNELS)
+        call(draw)
+        print(call.__name__, flush=True)
+
+
+KERNELS = (call_linear, call_mlp, call_logits_pass, call_attention, call_decode)
+
+
 def main() -> None:
     name, file, what, *seed = sys.argv[1:]
     library.LIBRARY = library.Library(name, Path(file))
     if what == "overflow":
         return overflow()
+    if what == "serve":
+        return serve(line.strip() for line in sys.stdin)
     draw = random.Random(int(seed[0]))
-    for call in (call_linear, call_mlp, call_logits_pass, call_attention, call_decode):
+    for call in KERNELS:
         for _ in range(CALLS):
             torch.set_num_threads(draw.randint(1, 3))
             call(draw)

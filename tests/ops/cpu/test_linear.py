@@ -222,6 +222,20 @@ def test_activations_saturate_and_propagate_nan(activation):
     assert results[4][0, 6].isnan()
 
 
+@pytest.mark.parametrize("bad", [torch.inf, -torch.inf, torch.nan])
+@pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=ACTIVATIONS)
+def test_no_number_comes_out_where_none_went_in(activation, bad):
+    """Finite values of such a row would hide that a training diverged."""
+    mlp, x = MLP(32, hidden=64, activation=activation, biases=True), torch.randn(600, 32)
+    expected = mlp(x).detach()
+    x[5, 3] = bad
+    y = mlp(x)
+    assert "Mlp" in type(y.grad_fn).__name__, "not the kernel"
+    assert not y[5].isfinite().any()
+    assert torch.equal(y[:5], expected[:5])
+    assert torch.equal(y[6:], expected[6:])
+
+
 def test_forward_hooks_of_a_layer_are_called():
     mlp, shapes = MLP(16, hidden=32, activation=activations.GELU, biases=True), []
     mlp.up_proj.register_forward_hook(lambda module, inputs, output: shapes.append(output.shape))

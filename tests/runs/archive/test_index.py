@@ -17,9 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
+from regard.core.seal import checksum
 from regard.runs.archive import index
 from regard.runs.archive.index import (
     INDEX,
+    SCHEMA,
     ListedRun,
     RunState,
     find_runs,
@@ -59,6 +61,12 @@ def write_run(
         }
         (folder / "results.json").write_text(json.dumps(table))
     return folder
+
+
+def index_of(runs: Any) -> bytes:
+    """As regard would write it, if it wrote such a thing."""
+    table = {"schema": SCHEMA, "checksum": checksum(runs), "runs": runs}
+    return json.dumps(table).encode()
 
 
 ages = itertools.count(1)
@@ -207,9 +215,10 @@ def test_unchanged_runs_are_read_once(tmp_path, monkeypatch):
         b"{",
         b"[]",
         b'{"schema": 2, "runs": {}}',
-        b'{"schema": 3, "runs": [1]}',
-        b'{"schema": 3, "runs": {"a": 3}}',
-        b'{"schema": 3, "runs": {"a": [[], {"run": "a", "state": "odd"}]}}',
+        b'{"schema": 4, "runs": {}}',
+        index_of([1]),
+        index_of({"a": 3}),
+        index_of({"a": [[], {"run": "a", "state": "odd"}]}),
         b"\xff",
         b"[" * 100_000,
     ],
@@ -222,6 +231,19 @@ def test_an_unusable_index_is_rebuilt(tmp_path, content):
     (tmp_path / INDEX).write_bytes(content)
     assert list_runs(tmp_path) == first
     assert (tmp_path / INDEX).read_bytes() == intact
+
+
+def test_a_score_that_a_disk_changed_in_the_index_is_not_listed(tmp_path):
+    write_run(tmp_path / "dot")
+    settle(tmp_path)
+    before = list_runs(tmp_path)
+    index = (tmp_path / INDEX).read_bytes()
+    for position in range(0, len(index), 11):
+        if chr(index[position]).isalnum():  # the others are JSON's own
+            damaged = bytearray(index)
+            damaged[position] ^= 1
+            (tmp_path / INDEX).write_bytes(damaged)
+            assert list_runs(tmp_path) == before, index[position - 40 : position + 40]
 
 
 def test_list_without_write_permission_is_the_same(tmp_path, monkeypatch):
@@ -295,7 +317,7 @@ def test_cached_list_equals_reading_every_folder(actions):
             elif action == "wait":
                 settle(root)
             elif action == "damage index":
-                (root / INDEX).write_text('{"schema": 3, "runs": {"a": [[]')
+                (root / INDEX).write_text('{"schema": 4, "runs": {"a": [[]')
             elif action in ("finish", "start"):
                 write_run(folder, perplexity=perplexity)
             elif action == "damage" and folder.exists():

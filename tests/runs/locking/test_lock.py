@@ -1,5 +1,6 @@
 """One writer per run folder: processes, machines, file systems with and without locks."""
 
+import dataclasses
 import errno
 import os
 from pathlib import Path
@@ -86,6 +87,49 @@ def test_a_holder_on_another_machine_keeps_the_lock_while_it_beats(
         holder.wait()
         with lock_run(folder, "training"):
             assert lock_holder.LockHolder.read(tmp_path / ".a.writer.json").pid == os.getpid()
+
+
+@pytest.mark.parametrize("at", ["first", "after a dead one"])
+def test_of_two_machines_that_come_at_once_one_writes(tmp_path, monkeypatch, at):
+    """The same lock was granted to both; each has looked for the other before it came."""
+    folder, writer = tmp_path / "a", tmp_path / ".a.writer.json"
+    monkeypatch.setattr(lock_holder, "BEAT_SECONDS", 0.01)
+    other = lock_holder.LockHolder("training", "elsewhere", 1, "2026-11-19T10:00:00+00:00")
+    dead = lock_holder.LockHolder("training", "dead", 2, "2026-11-18T10:00:00+00:00")
+    if at == "after a dead one":
+        lock_holder._create(writer, dead)
+    seen = lock_holder.LockHolder.read(writer)
+
+    def announced(holder, file, *, instead_of, original=lock_holder.announced):
+        file.unlink(missing_ok=True)
+        lock_holder._create(file, other)
+        return original(holder, file, instead_of=instead_of)
+
+    monkeypatch.setattr(lock, "announced", announced)
+    with pytest.raises(RunLockedError, match="elsewhere"), lock_run(folder, "training"):
+        pytest.fail("two writers")
+    assert seen == (dead if at == "after a dead one" else None)
+    assert lock_holder.LockHolder.read(writer) == other, "the other's announcement stays"
+    assert [file.name for file in tmp_path.iterdir()] == [writer.name]
+
+
+@pytest.mark.parametrize("marker", ["", "4711\nelsewhere\n"])
+@pytest.mark.parametrize("announced", ["nobody", "a former one"])
+def test_a_lock_file_of_a_process_killed_at_once_is_taken_over(
+    tmp_path, monkeypatch, marker, announced
+):
+    """Killed between making the file, filling it, and saying who it is; locks are not supported."""
+    refuse_locks(monkeypatch)
+    monkeypatch.setattr(lock_holder, "BEAT_SECONDS", 0.1)
+    if announced == "a former one":
+        former = lock_holder.LockHolder.this_process("training")
+        if marker:  # else filelock would have found out that it is gone
+            former = dataclasses.replace(former, host="elsewhere")
+        lock_holder._create(tmp_path / ".a.writer.json", former)
+    (tmp_path / ".a.soft-lock").write_text(marker)
+    with lock_run(tmp_path / "a", "training"):
+        assert lock_holder.LockHolder.read(tmp_path / ".a.writer.json").pid == os.getpid()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_evaluations_run_beside_each_other_and_beside_nothing_else(tmp_path):

@@ -12,7 +12,7 @@ from regard.core.errors import UserError
 from regard.data.record_corpus import Record
 from regard.data.tokenizers.word import Word
 from regard.models.families.encoder import Encoder
-from regard.runs.preparation.prepare import data_fingerprint
+from regard.runs.preparation.recipe_data import data_fingerprint
 from regard.runs.recipe import Recipe
 from regard.tasks import Tools
 from regard.tasks.retrieval.collection import Collection, read_collection, read_judgements

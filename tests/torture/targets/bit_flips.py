@@ -60,6 +60,7 @@ def show(workspace: Workspace, command: tuple[str, ...]) -> tuple[int, str, str]
 
 def make(home: Path) -> Prepared:
     reference = train_reference(home)
+    shutil.rmtree(home / "pristine", ignore_errors=True)
     pristine = fresh_copy(reference, home / "pristine", with_run=True)
     shown = {}
     for command in READERS:

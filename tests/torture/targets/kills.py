@@ -1,106 +1,99 @@
-"""kill -9 before or after any write of a training, an import, an export or a deletion."""
+"""kill -9 at any write or moment of a training, a study, an import, an export or a deletion."""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.journeys.workspace import Workspace
-from tests.torture.commands import forked, tortured, wait, without_charts
+from tests.torture.commands import forked, signal_within, wait
+from tests.torture.deeds import Deed, find_deeds
 from tests.torture.harness import Failure, Target
-from tests.torture.training import (
-    RUN,
-    Reference,
-    finish_and_compare,
-    fresh_copy,
-    train_reference,
-)
 from tests.torture.write_points import at_every_write, count_writes
 
-from regard.core.files import find_damage
-
-TRAIN = ("train", "tiny.toml", "--resume")
-OTHERS = {
-    "export": ("export", RUN, "--out", "exported"),
-    "deletion": ("runs", "tiny", "--delete", "--yes"),
-}
+WEIGHTS = {"training": 5, "study": 2, "import": 1, "export": 1, "deletion": 1}
+LONGEST_WAIT = 1.0
 
 
 @dataclass(frozen=True)
 class Prepared:
-    reference: Reference
+    deeds: Mapping[str, Deed]
     writes: dict[str, int]
 
 
 def make(home: Path) -> Prepared:
-    reference = train_reference(home)
-    writes = {}
-    with without_charts():
-        for name, arguments in {"training": TRAIN, **OTHERS}.items():
-            workspace = fresh_copy(reference, home / name, with_run=name != "training")
-            writes[name] = count_writes(lambda w=workspace, a=arguments: w.run(*a))  # type: ignore[misc]
-            shutil.rmtree(home / name)
-    return Prepared(reference, writes)
+    deeds, counted = find_deeds(home).by_name, home / "writes.json"
+    if not counted.is_file():
+        writes = {}
+        for name, deed in deeds.items():
+            workspace = deed.prepare(home / f"counted {name}")
+            writes[name] = count_writes(lambda w=workspace, d=deed: _done(d, w))  # type: ignore[misc]
+            shutil.rmtree(workspace.folder)
+        counted.write_text(json.dumps(writes), encoding="utf-8")
+    return Prepared(deeds, json.loads(counted.read_text(encoding="utf-8")))
 
 
-def killed(workspace: Workspace, arguments: tuple[str, ...], at: int, *, after: bool) -> bool:
-    """Run a command that is killed at a write; whether it was, before it ended."""
+def _done(deed: Deed, workspace: Workspace) -> None:
+    result = deed.do(workspace)
+    assert result.exit_code == 0, result.stderr
+
+
+def killed_at_a_write(deed: Deed, workspace: Workspace, at: int, *, after: bool) -> bool:
+    """Do it, killed at a write; whether it was, before it ended."""
 
     def fault(number: int, done: bool) -> None:
         if number == at and done is after:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def action() -> int:
-        with at_every_write(fault), without_charts():
-            return workspace.invoke(*arguments).exit_code
+        with at_every_write(fault):
+            return deed.do(workspace).exit_code
 
-    code = wait(forked(action))
+    return _was_killed(wait(forked(action)), deed)
+
+
+def killed_at_any_moment(deed: Deed, workspace: Workspace, *, after: float) -> bool:
+    child = forked(lambda: deed.do(workspace).exit_code)
+    if not signal_within(child, signal.SIGKILL, after=after):
+        return False
+    return _was_killed(wait(child), deed)
+
+
+def _was_killed(code: int, deed: Deed) -> bool:
     if code not in (0, -signal.SIGKILL):
-        raise Failure("crashed", f"{arguments[0]}: exit code {code}")
+        raise Failure("crashed", f"{deed.command[0]}: exit code {code}")
     return code != 0
 
 
 def trial(made: Prepared, generator: random.Random, folder: Path) -> str:
-    name = generator.choices(list(made.writes), weights=[7, 1, 1])[0]
-    if name != "training":
-        return other(made, name, generator, folder)
-    workspace = fresh_copy(made.reference, folder)
+    name = generator.choices(list(WEIGHTS), weights=list(WEIGHTS.values()))[0]
+    deed = made.deeds[name]
+    workspace = deed.prepare(folder)
     kills = 0
-    for _ in range(generator.choice((1, 1, 2, 4))):
+    # What is not resumed is done once: a second export would be refused.
+    for _ in range(generator.choice((1, 1, 2, 4)) if name in ("training", "study") else 1):
         at = generator.randrange(1, made.writes[name] + 1)
-        kills += killed(workspace, TRAIN, at, after=generator.random() < 0.5)
-    finish_and_compare(made.reference, workspace)
-    return "same bits" if kills else "finished first"
-
-
-def other(made: Prepared, name: str, generator: random.Random, folder: Path) -> str:
-    workspace = fresh_copy(made.reference, folder, with_run=True)
-    at = generator.randrange(1, made.writes[name] + 1)
-    killed(workspace, OTHERS[name], at, after=generator.random() < 0.5)
-    if name == "export":
-        out = workspace.folder / "exported"
-        if not out.exists():
-            workspace.run(*OTHERS[name])
-        if not (out / "model.safetensors").is_file() or not (out / "config.json").is_file():
-            raise Failure("believed", "half an export under its final name")
-        return "all or nothing"
-    tortured(workspace, "runs")
-    run = workspace.folder / RUN
-    if (run / "results.json").is_file() and find_damage(run / "final") is not None:
-        raise Failure("lost", "half a run under its name")
-    tortured(workspace, *OTHERS[name])
-    if run.exists():
-        raise Failure("lost", "cannot be deleted after a killed deletion")
-    return "all or nothing"
+        moment, after = generator.uniform(0.0, LONGEST_WAIT), generator.random() < 0.5
+        if generator.random() < 0.3:
+            kills += killed_at_any_moment(deed, workspace, after=moment)
+        else:
+            kills += killed_at_a_write(deed, workspace, at, after=after)
+    deed.check(workspace)
+    if not kills:
+        return "finished first"
+    return "same bits" if name in ("training", "study") else "all or nothing"
 
 
 TARGET = Target(
     "kills",
-    "kill -9 before or after any write of a training (up to four times), an export, a deletion",
+    "kill -9 at any write or moment of a training or a study (up to four times), an import, an "
+    "export, a deletion",
     1_000,
     trial,
     make,

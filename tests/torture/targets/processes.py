@@ -1,15 +1,23 @@
-"""Two to eight processes at once on one run: train, resume, report, list, delete."""
+"""Two to eight processes at once on one run, one study, one token cache, or one index of runs."""
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tests.torture.commands import check, forked, invoke_into, wait, without_charts
+from tests.journeys.workspace import Workspace
+from tests.torture.commands import tortured
+from tests.torture.deeds import Deed, find_deeds
 from tests.torture.harness import Failure, Target
-from tests.torture.training import RUN, Reference, finish_and_compare, fresh_copy, train_reference
+from tests.torture.races import Command, race
+from tests.torture.small_study import COMPARE, STUDY
+from tests.torture.training import RUN, Reference, compare, finish_and_compare, fresh_copy
 
-COMMANDS = (
+ON_A_RUN: tuple[Command, ...] = (
     *[("train", "tiny.toml", "--resume")] * 4,
     ("train", "tiny.toml"),
     ("runs",),
@@ -17,36 +25,87 @@ COMMANDS = (
     ("evaluate", RUN),
     ("runs", "tiny", "--delete", "--yes"),
 )
+ON_A_STUDY: tuple[Command, ...] = (
+    *[COMPARE] * 3,
+    ("report", STUDY),
+    ("runs", "--json"),
+    ("plan", "study.toml"),
+    ("runs", "study/one/seed-0", "--delete", "--yes"),
+)
+INDEX = "runs/.index.json"
 
 
-def trial(reference: Reference, generator: random.Random, folder: Path) -> str:
-    workspace = fresh_copy(reference, folder, with_run=generator.random() < 0.3)
-    count = generator.randrange(2, 9)
-    chosen = [generator.choice(COMMANDS) for _ in range(count)]
-    children = []
-    for number, command in enumerate(chosen):
+@dataclass(frozen=True)
+class Prepared:
+    trained: Reference
+    study: Deed
 
-        def action(number: int = number, command: tuple[str, ...] = command) -> int:
-            with without_charts():
-                return invoke_into(workspace, folder / f"stderr{number}", *command)
 
-        children.append(forked(action))
-    codes = [wait(child) for child in children]
-    for number, (code, command) in enumerate(zip(codes, chosen, strict=True)):
-        stderr = (folder / f"stderr{number}").read_text(encoding="utf-8")
-        check(code, stderr, command)
-        if code not in (0, 1, 2, 3):
-            raise Failure("crashed", f"{' '.join(command)}: exit code {code}")
-    finish_and_compare(reference, workspace)
-    refused = sum(code != 0 for code in codes)
-    return "one writer, others refused, same bits" if refused else "one after the other, same bits"
+def make(home: Path) -> Prepared:
+    deeds = find_deeds(home)
+    return Prepared(deeds.trained, deeds.by_name["study"])
+
+
+def on_a_run(made: Prepared, generator: random.Random, folder: Path) -> str:
+    workspace = fresh_copy(made.trained, folder, with_run=generator.random() < 0.3)
+    race(workspace, folder, _some(ON_A_RUN, generator))
+    finish_and_compare(made.trained, workspace)
+    return "run: same bits"
+
+
+def on_a_study(made: Prepared, generator: random.Random, folder: Path) -> str:
+    workspace = made.study.prepare(folder)
+    race(workspace, folder, _some(ON_A_STUDY, generator))
+    made.study.check(workspace)
+    return "study: same bits"
+
+
+def on_a_cache(made: Prepared, generator: random.Random, folder: Path) -> str:
+    """Trainings of the same data in other folders, and no cache, or half of one, before them."""
+    workspace = fresh_copy(made.trained, folder)
+    shutil.rmtree(workspace.folder / "cache")
+    names = [f"runs/{number}" for number in range(generator.randrange(2, 9))]
+    codes = race(workspace, folder, [("train", "tiny.toml", "--out", name) for name in names])
+    if any(codes):
+        raise Failure("crashed", f"exit codes {codes} of trainings that share nothing but a cache")
+    for name in names:
+        compare(made.trained, workspace.folder / name)
+    return "cache: same bits"
+
+
+def on_an_index(made: Prepared, generator: random.Random, folder: Path) -> str:
+    """Lists of runs while runs come and go: the index that is left says what is there."""
+    workspace = fresh_copy(made.trained, folder, with_run=True)
+    for number in range(3):
+        shutil.copytree(workspace.folder / RUN, workspace.folder / f"runs/{number}")
+    deletions = [("runs", str(number), "--delete", "--yes") for number in range(3)]
+    listings: list[Command] = [("runs", "--json")] * 4
+    race(workspace, folder, _some((*listings, *deletions, ("evaluate", RUN)), generator))
+    with_index = _listed(workspace)
+    (workspace.folder / INDEX).unlink(missing_ok=True)
+    if with_index != _listed(workspace):
+        raise Failure("believed", "the index lists other runs than there are")
+    return "index: as the folders are"
+
+
+def _listed(workspace: Workspace) -> Any:
+    return json.loads(tortured(workspace, "runs", "--json").stdout)
+
+
+def _some(commands: tuple[Command, ...], generator: random.Random) -> list[Command]:
+    return [generator.choice(commands) for _ in range(generator.randrange(2, 9))]
+
+
+def trial(made: Prepared, generator: random.Random, folder: Path) -> str:
+    kinds = (on_a_run, on_a_run, on_a_study, on_a_cache, on_an_index)
+    return generator.choice(kinds)(made, generator, folder)
 
 
 TARGET = Target(
     "processes",
-    "two to eight processes at once that train, resume, evaluate, report, list and delete one run",
+    "two to eight processes at once on one run, one study, one token cache, one index of runs",
     200,
     trial,
-    train_reference,
-    seconds=120,
+    make,
+    seconds=180,
 )

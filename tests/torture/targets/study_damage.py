@@ -4,42 +4,22 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from unittest import mock
 
-import tomli_w
-from tests.in_process_trainings import InProcessWorker
 from tests.journeys.workspace import Workspace
-from tests.torture.commands import one_thread, tortured, without_charts, workspace_at
+from tests.torture.commands import tortured
 from tests.torture.harness import Failure, Target
+from tests.torture.small_study import COMPARE, STUDY, in_this_process, judge_small_study
 from tests.torture.targets.bit_flips import NAMED, a_file, damage
 
-from regard.reports import study_report
-
-STUDY = "runs/study"
-READERS = (("report", STUDY), ("compare", "study.toml"), ("runs", "--json"))
+READERS = (("report", STUDY), COMPARE, ("runs", "--json"))
 
 
 @dataclass(frozen=True)
 class Prepared:
     workspace: Workspace
     shown: dict[tuple[str, ...], str]
-
-
-@contextmanager
-def in_this_process() -> Iterator[None]:
-    """Studies train here instead of in processes of their own, and draw no charts."""
-    engine = "regard.studies.engines.local"
-    no_charts = {name: lambda *_, **__: None for name in study_report.CHARTS}
-    with ExitStack() as stack:
-        stack.enter_context(mock.patch(f"{engine}.WorkerProcess", InProcessWorker))
-        stack.enter_context(mock.patch(f"{engine}.POLL_SECONDS", 0.0))
-        stack.enter_context(mock.patch.object(study_report, "CHARTS", no_charts))
-        stack.enter_context(without_charts())
-        yield
 
 
 def show(workspace: Workspace, command: tuple[str, ...]) -> tuple[int, str, str]:
@@ -52,14 +32,8 @@ def show(workspace: Workspace, command: tuple[str, ...]) -> tuple[int, str, str]
 
 
 def make(home: Path) -> Prepared:
-    workspace = workspace_at(home / "work")
-    workspace.recipe(train__max_steps=6, train__evaluate_every=3, train__checkpoint_every=0)
-    variants = {"one": {}, "slow": {"train.lr": 1e-5}}
-    study = {"base": "tiny.toml", "seeds": [0, 1], "question": "Which?", "variants": variants}
-    workspace.write("study.toml", tomli_w.dumps(study))
-    with in_this_process():
-        workspace.run("compare", "study.toml")
-    one_thread()
+    workspace = judge_small_study(home)
+    shutil.rmtree(home / "pristine", ignore_errors=True)
     pristine = Workspace(Path(shutil.copytree(workspace.folder, home / "pristine")))
     return Prepared(workspace, {command: show(pristine, command)[1] for command in READERS})
 

@@ -21,6 +21,7 @@ from regard.attention.kinds import AttentionKind, kind
 from regard.attention.paths import kernels
 from regard.attention.paths.additive_blocks import AdditiveTerms, additive_blocks
 from regard.attention.paths.query_blocks import BlockedAttention
+from regard.core.process.host import without_autocast
 
 
 @kind("additive", cost="n² · d", relative_positions=("bias",))
@@ -66,7 +67,7 @@ class AdditiveScore(AttentionFunction):
         query, key = self._project(inputs.q, inputs.k)
         # Under autocast the projections may have a wider dtype than the values: one dtype for all.
         dtype = torch.promote_types(query.dtype, key.dtype)
-        with torch.autocast(inputs.q.device.type, enabled=False):
+        with without_autocast(inputs.q.device):
             # Doubled, because σ stands for tanh: see `additive_blocks`.
             terms = AdditiveTerms(*(2 * x.to(dtype) for x in (query, key, self.out_weight)))
             v, blocked = inputs.v.to(dtype), BlockedAttention.from_inputs(inputs)

@@ -5,7 +5,8 @@
 Without the root the variance of the scores grows with d, the softmax saturates and its gradient
 vanishes. The fast path is regard's own CPU kernel (`paths.kernels`) where it is built and faster,
 otherwise torch's fused `scaled_dot_product_attention` (SDPA); blocks of queries where that has no
-dropout on the CPU, or is slower. Shapes: b batch, h heads, i query, j key, d head width. Masks:
+dropout on the CPU, or is slower; FlexAttention on a GPU under masks that SDPA knows no pattern of.
+Shapes: b batch, h heads, i query, j key, d head width. Masks:
 True = may attend.
 """
 
@@ -24,7 +25,7 @@ from regard.attention.function import (
     ScaledDotScores,
 )
 from regard.attention.kinds import AttentionKind, kind
-from regard.attention.paths import kernels
+from regard.attention.paths import flex, kernels
 from regard.attention.paths.dot_blocks import dot_blocks
 from regard.attention.paths.query_blocks import BlockedAttention
 
@@ -61,6 +62,8 @@ class DotProduct(ScaledDotScores):
         # is_causal aligns the first query with the first key: wrong with cached keys.
         if bias is None and mask.is_causal and inputs.grid.from_start:
             return AttentionOutput(fused(q, k, v, is_causal=True), None, "fused-causal")
+        if flex.supports(inputs):
+            return AttentionOutput(flex.flex(inputs), None, "flex")
         allowed = mask.materialize(inputs.grid)
         # The kernel gives NaN for fully masked rows: they attend to all keys, then are zeroed.
         empty = ~allowed.any(dim=-1, keepdim=True)

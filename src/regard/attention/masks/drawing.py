@@ -7,13 +7,13 @@ colour scheme, and its styles are scoped to it.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from regard.core.errors import UserError
+from regard.core.printable import escape_unprintable, terminal_width, truncate
 
 if TYPE_CHECKING:
     from regard.attention.masks.mask import Mask
@@ -59,9 +59,9 @@ def draw_text(
     digits = len(str(queries - 1))
     names = [f"{i:>{digits}} {name}" for i, name in enumerate(_clean_labels(labels, queries))]
     beside = [""] * len(above) + names
-    width = max(map(_terminal_width, beside))
+    width = max(map(terminal_width, beside))
     return "\n".join(
-        f"{name}{' ' * (width - _terminal_width(name))}  {line}"
+        f"{name}{' ' * (width - terminal_width(name))}  {line}"
         for name, line in zip(beside, [*above, *lines], strict=True)
     )
 
@@ -86,8 +86,8 @@ def draw_svg(
     name = mask.name
     if name.startswith("(") and name.endswith(")"):  # a composed mask's; redundant in a title
         name = name[1:-1]
-    full_title = _escape_control(title or name)
-    shown = _shorten(full_title, 72)
+    full_title = escape_unprintable(title or name)
+    shown = truncate(full_title, 72)
     width = max(right, MARGIN + LETTER_WIDTH * max(1.2 * len(shown), len(LEGEND))) + MARGIN
     elements = [
         f"<title>{escape(full_title)}</title><desc>{LEGEND}</desc><style>{STYLE}</style>",
@@ -125,21 +125,7 @@ def _clean_labels(labels: Sequence[str], queries: int) -> list[str]:
         raise UserError(
             f"{len(labels)} labels for {queries} queries", topic="mask", hint="Give one for each."
         )
-    return [_shorten(_escape_control(label), MAX_LABEL_LENGTH) for label in labels]
-
-
-def _escape_control(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _shorten(text: str, max_length: int) -> str:
-    return text if len(text) <= max_length else text[: max_length - 1] + "…"
-
-
-def _terminal_width(text: str) -> int:
-    """Columns of a terminal that the text takes: wide characters take two, accents none."""
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+    return [truncate(escape_unprintable(label), MAX_LABEL_LENGTH) for label in labels]
 
 
 def _column_numbers(columns: int, gap: str) -> list[str]:
@@ -163,14 +149,14 @@ def _tick_numbers(positions: int, cell: float) -> list[str]:
 def _text_width(names: Sequence[str]) -> float:
     """Pixels of the longest name."""
     return max(
-        LETTER_WIDTH * (_terminal_width(name) + 0.5 * sum(map(name.count, WIDE_LETTERS)))
+        LETTER_WIDTH * (terminal_width(name) + 0.5 * sum(map(name.count, WIDE_LETTERS)))
         for name in names
     )
 
 
 def _are_horizontal(names: Sequence[str]) -> bool:
     """Whether names above columns fit horizontally; longer ones are rotated."""
-    return max(map(_terminal_width, names)) <= 3
+    return max(map(terminal_width, names)) <= 3
 
 
 def _cells(rows: list[list[bool]], *, left: float, top: float, cell: float) -> list[str]:

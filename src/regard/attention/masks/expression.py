@@ -35,6 +35,7 @@ from regard.attention.masks.mask import (
     same_group,
 )
 from regard.core.errors import UserError
+from regard.core.printable import truncate
 
 Numbers = tuple[int, ...]
 
@@ -248,4 +249,4 @@ def _join(numbers: Numbers) -> str:
 
 
 def _quote(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:59] + "…")
+    return repr(truncate(text, 60))

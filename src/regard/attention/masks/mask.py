@@ -38,6 +38,10 @@ class Grid:
     h: Tensor
     i: Tensor
     j: Tensor
+    queries: range | None = None
+    "The positions i, where they are consecutive and the same in every row."
+    keys: range | None = None
+    "The positions j, likewise."
     from_start: bool = False
     "Queries and keys are the same positions, from 0 on: nothing is cached."
     is_decode_step: bool = False
@@ -60,6 +64,8 @@ class Grid:
             index(heads).view(1, -1, 1, 1),
             index(first_query, first_query + queries).view(1, 1, -1, 1),
             index(keys).view(1, 1, 1, -1),
+            range(first_query, first_query + queries),
+            range(keys),
             from_start=first_query == 0 and queries == keys,
             is_decode_step=queries == 1 and first_query + 1 == keys,
         )
@@ -69,6 +75,8 @@ class Grid:
             self,
             i=self.i[:, :, queries],
             j=self.j[..., keys],
+            queries=None if self.queries is None else self.queries[queries],
+            keys=None if self.keys is None else self.keys[keys],
             from_start=False,
             is_decode_step=False,
         )

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UserError
+from regard.core.process.host import is_readable
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +66,13 @@ class Table:
     def at(self, b: Tensor, position: Tensor | None = None) -> Tensor:
         """The values of rows b, at `position` where there is one for each."""
         size = self.values.shape
-        if position is not None and position.numel() and int(position.max()) >= size[1]:
+        # Elsewhere `check_fits` has compared the shapes.
+        checked = is_readable(b)
+        if checked and position is not None and position.numel() and int(position.max()) >= size[1]:
             raise self._size_error("positions", has=size[1], needs=int(position.max()) + 1)
         if size[0] == 1:
-            b = torch.zeros_like(b[:1])
-        elif b.numel() and int(b.max()) >= size[0]:
+            b = torch.zeros_like(b[:1] if b.ndim else b)
+        elif checked and b.numel() and int(b.max()) >= size[0]:
             raise self._size_error("rows", has=size[0], needs=int(b.max()) + 1)
         return self.values[b] if position is None else self.values[b, position]
 

@@ -31,6 +31,7 @@ from regard.attention.paths.query_blocks import (
     QueryBlock,
     expand_bias,
 )
+from regard.core.process.host import without_autocast
 from regard.ops.softmax_exp2 import LOG2_E, in_safe_range
 
 SIZE = BlockSize(values=2**21, queries=64)
@@ -38,7 +39,7 @@ SIZE = BlockSize(values=2**21, queries=64)
 
 def dot_blocks(inputs: AttentionInputs, blocked: BlockedAttention) -> Tensor:
     """(b,h,i,d)"""
-    with torch.autocast(inputs.q.device.type, enabled=False):
+    with without_autocast(inputs.q.device):
         bias = expand_bias(inputs, inputs.q.dtype)
         q, k, v = (x.contiguous() for x in (inputs.q, inputs.k, inputs.v))
         out: Tensor = _DotBlocks.apply(q, k, v, bias, blocked)  # type: ignore[no-untyped-call]

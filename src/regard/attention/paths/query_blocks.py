@@ -75,7 +75,7 @@ class BlockedAttention(NamedTuple):
     def from_inputs(cls, inputs: AttentionInputs) -> BlockedAttention:
         # The draws are those of the explicit path, so that both drop the same weights.
         shape = (*inputs.q.shape[:-1], inputs.k.shape[-2])
-        draws = random_draws(shape) if inputs.dropout else None
+        draws = random_draws(shape, inputs.q.device) if inputs.dropout else None
         return cls(inputs.mask, inputs.grid, inputs.dropout, draws)
 
     def blocks(
@@ -142,10 +142,12 @@ def _batch_slice(x: Tensor, batch: slice) -> Tensor:
 
 def _band_columns(mask: Mask, grid: Grid) -> slice:
     """From the first to the last key that the mask's band lets any of these queries reach."""
-    band, reached = mask.structure.band, torch.ones_like(grid.j, dtype=torch.bool)
+    band, queries, keys = mask.structure.band, grid.queries, grid.keys
+    if queries is None or keys is None:
+        return slice(0, grid.j.shape[-1])
+    begin, end = keys.start, keys.stop
     if band.left is not None:
-        reached &= grid.j >= grid.i.min() - band.left
+        begin = max(begin, queries.start - band.left)
     if band.right is not None:
-        reached &= grid.j <= grid.i.max() + band.right
-    columns = reached.flatten(0, 2).any(dim=0).nonzero()
-    return slice(int(columns[0]), int(columns[-1]) + 1) if len(columns) else slice(0, 0)
+        end = min(end, queries.stop + band.right)
+    return slice(begin - keys.start, end - keys.start) if begin < end else slice(0, 0)

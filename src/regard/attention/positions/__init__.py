@@ -28,6 +28,12 @@ class RelativePosition(nn.Module):
         """Queries or keys (b,h,i,d), rotated by their positions (b or 1,i)."""
         return x
 
+    max_length: int | None = None
+    "Maximum number of positions of a row that it is defined for; None: any."
+
+    def check_length(self, queries: Tensor, keys: Tensor) -> None:
+        """Refuse positions (b or 1,i), (b or 1,j) that it is not defined for; reads them."""
+
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor | None:
         """Positions (b or 1,i), (b or 1,j) -> (b or 1,h,i,j), added to the scores."""
         return None

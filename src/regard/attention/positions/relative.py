@@ -20,6 +20,7 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds import RelativeType
 from regard.attention.positions import POSITIONS, PositionKind, RelativePosition
 from regard.core.errors import UserError
+from regard.core.process.host import is_readable
 
 
 @POSITIONS.add(
@@ -65,24 +66,26 @@ class RelativeBias(RelativePosition):
         self.max_length = max_length
         self.table = nn.Parameter(torch.zeros(heads, 2 * max_distance + 1))
 
+    def check_length(self, queries: Tensor, keys: Tensor) -> None:
+        """By position ids, not columns: padding lengthens a row but no distance."""
+        if self.max_length is None:
+            return
+        before, after = queries.amax(1) - keys.amin(1), keys.amax(1) - queries.amin(1)
+        length = int(torch.maximum(before, after).max()) + 1
+        if length > self.max_length:
+            raise UserError(
+                f"a row of {length} positions, and there are biases for distances within "
+                f"{self.max_length} alone",
+                topic="model.positions",
+                hint="Raise model.context, or set model.positions.clip, which reaches any "
+                "position.",
+            )
+
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
-        if self.max_length is not None:
-            _check_length(queries, keys, max_length=self.max_length)
+        if is_readable(keys):
+            self.check_length(queries, keys)
         distance = keys[:, None, :] - queries[:, :, None]
         column = distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
         # index_select, because the backward pass of table[:, column] takes three times as long.
         selected = self.table.index_select(1, column.flatten())
         return selected.view(-1, *column.shape).transpose(0, 1)
-
-
-def _check_length(queries: Tensor, keys: Tensor, *, max_length: int) -> None:
-    """By position ids, not columns: padding lengthens a row but no distance."""
-    before, after = queries.amax(1) - keys.amin(1), keys.amax(1) - queries.amin(1)
-    length = int(torch.maximum(before, after).max()) + 1
-    if length > max_length:
-        raise UserError(
-            f"a row of {length} positions, and there are biases for distances within "
-            f"{max_length} alone",
-            topic="model.positions",
-            hint="Raise model.context, or set model.positions.clip, which reaches any position.",
-        )

@@ -20,6 +20,7 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds import RelativeType
 from regard.attention.positions import POSITIONS, PositionKind, RelativePosition
 from regard.core.errors import UserError
+from regard.core.process.host import widest_float
 
 
 @POSITIONS.add("rotary", reach="any position", acts="on queries and keys")
@@ -55,7 +56,7 @@ class RotaryEmbedding(RelativePosition):
     def _angles(self, positions: Tensor, *, pairs: int) -> Tensor:
         """(b or 1,i) -> (b or 1,i,c)"""
         # In float32 the error of an angle grows with the position, so angles are computed in
-        # float64 whatever the model's precision; Apple's GPUs have no float64.
-        precise = torch.float32 if positions.device.type == "mps" else torch.float64
+        # float64 whatever the model's precision.
+        precise = widest_float(positions.device)
         step = torch.arange(pairs, device=positions.device, dtype=precise)
         return positions.to(precise)[..., None] * self.base ** (-step / pairs)

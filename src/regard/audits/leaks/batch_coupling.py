@@ -45,7 +45,7 @@ Measure: TypeAlias = Callable[..., Tensor]
 
 
 def is_coupled(mode: ForwardMode, rows: Tensor) -> bool:
-    """A quick look, without telling influence from rounding: isolated rows are only slower."""
+    """A first check that counts rounding as influence: isolated rows are only slower."""
     before = mode.outputs(rows)
     for kept in (0, -1):
         beside = _beside(mode, rows, kept, torch.Generator().manual_seed(1))

@@ -21,7 +21,18 @@ import torch
 
 from regard.audits.findings import Leak
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
-from regard.audits.forward.modes import CACHE, EVALUATION, RESERVED, TRAINING, WEIGHTS
+from regard.audits.forward.modes import (
+    CACHE,
+    EVALUATION,
+    MASK_OF_ONES,
+    PADDED,
+    PADDED_POSITIONS,
+    RESERVED,
+    SHIFTED_POSITIONS,
+    TRAINING,
+    TRUE_POSITIONS,
+    WEIGHTS,
+)
 from regard.audits.forward.precision import why_incomparable
 from regard.audits.leaks.gradient import leaks_by_gradient
 from regard.audits.leaks.hidden import find_hidden_leaks
@@ -49,6 +60,11 @@ DECISIVE = (EVALUATION, TRAINING, WEIGHTS, CACHE)
 "No model is called clean whose outputs cannot be compared in one of these."
 REQUIRED = (EVALUATION, TRAINING)
 "Nor one that does not run in one of these; a model may lack the others."
+TRUNCATED = (
+    *(EVALUATION, TRAINING, MASK_OF_ONES, *PADDED),
+    *(TRUE_POSITIONS, SHIFTED_POSITIONS, PADDED_POSITIONS),
+)
+"A padding mask tells the length of its row. Token types do not, of which a cut row has others."
 SINGLE_LAYERS = (
     "each layer alone: influence travels through layers, and no submodule was found that is one "
     "layer, so only pairs that stay forbidden at any depth were tested"
@@ -198,7 +214,7 @@ def leaks_at_length(search: LeakSearch, mode: ForwardMode, length: int) -> list[
         return _leaks(found, where)  # every forbidden pair leaks: nothing is left to find
     if mode.name in (EVALUATION, TRAINING, WEIGHTS):
         found |= leaks_by_gradient(search, mode, base, reachable)
-    if mode.name in (EVALUATION, TRAINING):
+    if mode.name in TRUNCATED:
         truncation = leaks_by_truncation(search, mode, base)
         found["truncation"] = _unexplained(
             truncation, [pair for pairs in found.values() for pair in pairs]

@@ -74,9 +74,11 @@ def _change(whole: Tensor, cut: Tensor, positions: Tensor) -> Tensor:
 
 
 def _cuts(length: int) -> list[int]:
-    """Several truncation lengths for short rows, two for long ones."""
+    """Several truncation lengths for short rows; for long ones the powers of two and one less than
+    the row: together as long as two rows, and a length at which the model changes lies between."""
     if length > MAX_LENGTH_MANY_CUTS:
-        return [length // 2, length - 1]
+        powers = [2**n for n in range(3, length.bit_length()) if 2**n < length // 2]
+        return [*powers, length // 2, length - 1]
     return sorted({1, 2, length // 3, length // 2, length - 1} - {0})
 
 

@@ -48,6 +48,7 @@ def mask(
     """
     from regard.attention.masks.drawing import LEGEND, draw_svg, draw_text
     from regard.attention.masks.expression import names_without_numbers, parse_mask
+    from regard.core.files import write_output
 
     tokens = None if labels is None else labels.split()
     row_length = _row_length(length, tokens)
@@ -64,7 +65,7 @@ def mask(
     out.print(f"{name} · {LEGEND}", markup=False, soft_wrap=True, style="bold")
     out.print(drawing, markup=False, soft_wrap=True)
     if svg is not None:
-        _write(svg, draw_svg(parsed, row_length, labels=tokens, title=name))
+        write_output(svg, draw_svg(parsed, row_length, labels=tokens, title=name), topic="mask")
         out.print(str(svg), markup=False, soft_wrap=True)
 
 
@@ -95,20 +96,3 @@ def _check_used(numbers: dict[str, int], names: set[str]) -> None:
                 topic="mask",
                 hint=f"Write {name}, or leave {OPTIONS[name]} out.",
             )
-
-
-def _write(target: Path, svg: str) -> None:
-    from regard.core.files import write_text
-
-    if target.is_dir():
-        raise UserError("is a folder", topic="mask", where=str(target), hint="Name a file.")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_text(target, svg)
-    except OSError as problem:
-        raise UserError(
-            f"cannot be written ({problem.strerror or problem})",
-            topic="mask",
-            where=str(target),
-            hint="Name a file in a writable folder.",
-        ) from None

@@ -10,15 +10,15 @@ import typer
 from regard.cli.console import UserFiles, print_json
 
 
-class Described(StrEnum):
+class SettingsFile(StrEnum):
     RECIPE = "recipe"
     STUDY = "study"
 
 
 def schema(
     of: Annotated[
-        Described, typer.Argument(metavar="recipe|study", help="What the schema describes.")
-    ] = Described.RECIPE,
+        SettingsFile, typer.Argument(metavar="recipe|study", help="What the schema describes.")
+    ] = SettingsFile.RECIPE,
     user_files: UserFiles = None,
 ) -> None:
     """Print the JSON Schema of recipes or studies, for editors.

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.completion import complete_tokenizer_kind
 from regard.cli.console import AsJson, console, print_json, progress_bar
 from regard.core.errors import UserError
+from regard.core.printable import escape_unprintable
 
 if TYPE_CHECKING:
     from regard.data.corpus import Corpus
@@ -33,7 +35,12 @@ def train(
         typer.Option("--out", metavar="FOLDER", help="Output folder."),
     ],
     kind: Annotated[
-        str, typer.Option("--kind", help="bpe, wordpiece, unigram, word or character.")
+        str,
+        typer.Option(
+            "--kind",
+            autocompletion=complete_tokenizer_kind,
+            help="bpe, wordpiece, unigram, word or character.",
+        ),
     ] = "bpe",
     vocabulary: Annotated[
         int | None, typer.Option("--vocabulary", help="Vocabulary size, special tokens included.")
@@ -195,7 +202,4 @@ def _special(role: str, token: dict[str, Any] | None) -> str:
 
 def _visible(tokens: list[str]) -> str:
     """Tokens between bars; non-printable and control characters are escaped."""
-    return " | ".join(
-        "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in token)
-        for token in tokens
-    )
+    return " | ".join(map(escape_unprintable, tokens))

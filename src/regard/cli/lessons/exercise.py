@@ -89,9 +89,9 @@ def _list(as_json: bool) -> None:
 def _write_sheet(name: str, seed: int, *, out: Path | None, as_json: bool) -> None:
     from rich.text import Text
 
+    from regard.core.files import write_output
     from regard.lessons.exercise import build_sheet, sheet_dict
     from regard.lessons.sheet_json import dump_sheet
-    from regard.reports.run_report import write_page
 
     if as_json and out is None:
         print_json(sheet_dict(name, seed))
@@ -99,7 +99,7 @@ def _write_sheet(name: str, seed: int, *, out: Path | None, as_json: bool) -> No
     file = out or Path(f"{name}-{seed}.json")
     text = dump_sheet(sheet_dict(name, seed))
     _check_overwrite(file, text)
-    write_page(file, text)
+    write_output(file, text)
     if as_json:
         print_json(sheet_dict(name, seed))
         return
@@ -114,8 +114,9 @@ def _write_sheet(name: str, seed: int, *, out: Path | None, as_json: bool) -> No
 
 def _check_overwrite(file: Path, text: str) -> None:
     """Do not overwrite a sheet that is partly filled in."""
-    if file.is_dir():
-        raise UserError("is a folder", topic="exercise", where=str(file), hint="Name a file.")
+    from regard.core.files import check_output
+
+    check_output(file, topic="exercise")
     if file.exists() and file.read_bytes() != text.encode():
         raise UserError(
             "exists already, with other content",
@@ -126,9 +127,9 @@ def _check_overwrite(file: Path, text: str) -> None:
 
 
 def _mark(name: str, path: Path, *, seed: int | None, out: Path | None, as_json: bool) -> None:
+    from regard.core.files import write_output
     from regard.lessons.exercise import EXERCISES
     from regard.lessons.marking import mark_file, mark_folder, marks_csv
-    from regard.reports.run_report import write_page
 
     EXERCISES.get(name)  # report an unknown exercise before a missing file
     is_folder = path.is_dir()
@@ -138,7 +139,7 @@ def _mark(name: str, path: Path, *, seed: int | None, out: Path | None, as_json:
         else [mark_file(name, path, seed=seed)]
     )
     if out is not None:
-        write_page(out, marks_csv(marked))
+        write_output(out, marks_csv(marked))
     if as_json:
         print_json([one.row() for one in marked])
     elif is_folder:

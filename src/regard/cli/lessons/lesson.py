@@ -59,15 +59,15 @@ def lesson(
     if topic is not None:
         raise UserError("--topic only applies to `all`", topic="lesson")
     from regard import api
+    from regard.core.files import check_output, write_output
     from regard.lessons.page import lesson_html
-    from regard.reports.run_report import write_page
 
-    if out is not None and out.is_dir():  # fail before the lesson trains for a minute
-        raise UserError("is a folder", topic="lesson", where=str(out), hint="Name a file.")
+    if out is not None:
+        check_output(out, topic="lesson")  # before the lesson trains for a minute
     run = api.lesson(name, **_parse_settings(settings or []))
     page = out or (None if as_json else FOLDER / f"{name}.html")
     if page is not None:
-        write_page(page, lesson_html(run))
+        write_output(page, lesson_html(run))
     if as_json:
         print_json(run.as_dict())
     else:

@@ -11,7 +11,6 @@ import typer
 
 from regard.cli.completion import complete_run
 from regard.cli.console import AsJson, Base, UserFiles, console
-from regard.core.errors import UserError
 
 
 def inspect(
@@ -47,6 +46,7 @@ def inspect(
     With --json the values are printed, and the page is only written if --out is given.
     """
     from regard import api
+    from regard.core.files import write_output
     from regard.reports.charts.theme import LIGHT
     from regard.reports.inspection_page import (
         attention_sections,
@@ -61,10 +61,10 @@ def inspect(
     name = run.resolve().name
     page = out or (None if as_json else _default_page(run, text, target))
     if page is not None:
-        _write(page, inspection_html(inspection, sections, run=name).encode())
+        write_output(page, inspection_html(inspection, sections, run=name), topic="inspect")
     if png is not None:
         picture = inspection_picture(inspection, sections, run=name, theme=LIGHT)
-        _write(png, picture.png(theme=LIGHT))
+        write_output(png, picture.png(theme=LIGHT), topic="inspect")
     if as_json:
         # Not indented: one weight per line would make large, unreadable files.
         print(json.dumps({"run": str(run), **inspection.as_dict()}, ensure_ascii=False))
@@ -91,10 +91,3 @@ def _default_page(run: Path, text: str, target: str | None) -> Path:
     digest = hashlib.sha256(f"{text}\n{target}".encode()).hexdigest()[:6]
     folder = run / "inspect" if (run / "recipe.toml").is_file() else Path("inspect")
     return folder / f"{stem}-{digest}.html"
-
-
-def _write(target: Path, content: bytes) -> None:
-    if target.is_dir():
-        raise UserError("is a folder", topic="inspect", where=str(target), hint="Name a file.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(content)

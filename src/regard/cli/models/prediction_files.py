@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,15 @@ def check_format(file: Path) -> None:
 
 
 def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write the rows atomically; in CSV and TSV the record's columns come first."""
+    """Write the rows atomically; in CSV and TSV the record's columns come first, and a column of
+    ours that has the name of one of these is called `regard_item` and the like."""
     check_format(file)
     if file.suffix == ".jsonl":
         write_text(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         return
     text = io.StringIO()
-    flat = [{**row.get("record", {}), **_without_record(row)} for row in rows]
+    taken = {name for row in rows for name in row.get("record", {})}
+    flat = [{**row.get("record", {}), **_prediction(row, taken)} for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
     writer = csv.DictWriter(text, names, delimiter=SEPARATORS[file.suffix], lineterminator="\n")
     writer.writeheader()
@@ -40,5 +42,12 @@ def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     write_text(file, text.getvalue())
 
 
-def _without_record(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key != "record"}
+def _prediction(row: Mapping[str, Any], taken: Collection[str]) -> dict[str, Any]:
+    """What was predicted for a row, under names that its file has not."""
+    return {_free(key, taken): value for key, value in row.items() if key != "record"}
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name = f"regard_{name}"
+    return name

@@ -86,7 +86,7 @@ def _run(
             outcome = run_study(study, **options, observer=observer)
     except KeyboardInterrupt as stopped:
         print("\nstopped; every training is saved. Resume with the same command.", file=sys.stderr)
-        raise typer.Exit(exit_code(stopped)) from None
+        raise SystemExit(exit_code(stopped)) from None
     report = outcome.folder / "report.html"
     if as_json:
         print_json(outcome.as_dict() | {"report": str(report)})

@@ -9,6 +9,7 @@ import typer
 
 from regard.cli.completion import complete_run
 from regard.cli.console import AsJson, console, print_json
+from regard.core.printable import truncate
 
 if TYPE_CHECKING:
     from regard.runs.archive.item_errors import ErrorItem, ItemErrors
@@ -121,8 +122,7 @@ def _print_items(items: list[ErrorItem], item_errors: ItemErrors, *, title: str)
 
 
 def _shorten(text: str, max_length: int = 120) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= max_length else line[: max_length - 1] + "…"
+    return truncate(" ".join(text.split()), max_length)
 
 
 def _style(is_correct: bool | None) -> str:

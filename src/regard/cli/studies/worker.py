@@ -75,7 +75,10 @@ class Inbox:
 
     def _read(self, orders: IO[bytes]) -> None:
         for line in orders:
-            order = json.loads(line)
+            try:
+                order = json.loads(line)
+            except ValueError:  # half a line: the study was killed
+                break
             if order.get("stop"):
                 self.stopping = True
                 if self.is_training:

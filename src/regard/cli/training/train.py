@@ -97,4 +97,4 @@ def train_recipe(
         resumed = f"regard train {folder} --resume{files}"
         command = resumed if folder.is_dir() else "the same command"
         print(f"\n{message}. Resume with: {command}", file=sys.stderr)
-        raise typer.Exit(exit_code(stopped)) from None
+        raise SystemExit(exit_code(stopped)) from None

@@ -7,7 +7,7 @@ for which memory is too short (`ulimit -v`).
 from __future__ import annotations
 
 THREAD_BYTES = 16 << 20
-"Room that a thread needs: its stack, and what it allocates before it can report an error."
+"Bytes that a thread needs: its stack, and what it allocates before it can report an error."
 
 
 def check_thread_memory() -> None:

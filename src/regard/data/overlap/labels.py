@@ -1,8 +1,9 @@
 """Labels that contradict each other, and labels that stand in the row.
 
-A giveaway decides the label alone: one word a label, or one column, that is right in 99 % of rows
-of every label. It is chosen on one half of the rows and measured on the other, so a word that
-happens to fit a few rows is none. An easy task is none either: its label follows from many words.
+A giveaway decides the label alone: one word a label, or one character at an end of the text, or one
+column, that is right in 99 % of rows of every label. It is chosen on one half of the rows and
+measured on the other, so a word that happens to fit a few rows is none. An easy task is none
+either: its label follows from many words.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -25,7 +26,8 @@ MIN_INFORMEDNESS = 0.9
 MAX_LABELS = 64
 MAX_ROWS = 20_000
 
-Feature = tuple[Literal["word", "first word", "last word"], str]
+FeatureKind = Literal["word", "first word", "last word", "first character", "last character"]
+Feature = tuple[FeatureKind, str]
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,11 @@ class LabelConflict:
 class Giveaway:
     """What decides the label alone."""
 
-    kind: Literal["word", "first word", "last word", "column"]
+    kind: FeatureKind | Literal["column"]
     name: str
     "The column; for words the column of the text."
     words: Mapping[str, str]
-    "Label → the word that stands in its rows; one label may have none. Empty for a column."
+    "Label → the word or character of its rows; one label may have none. Empty for a column."
     accuracy: float
     rows: int
     "On which the accuracy was measured."
@@ -147,9 +149,7 @@ def _word_giveaway(
     for row in seen:
         counts[labels[row]].update(features[row])
     total = sum(counts.values(), Counter())
-    kinds: tuple[Literal["word", "first word", "last word"], ...]
-    kinds = ("word", "last word", "first word")
-    for kind in kinds:
+    for kind in get_args(FeatureKind):
         words = {}
         for label, size in sizes.items():
             others = len(seen) - size
@@ -180,12 +180,14 @@ def _word_giveaway(
 
 
 def _features(text: str) -> set[Feature]:
-    """The words of a text, normalised and as they stand, its first and its last."""
+    """The words of a text, normalised and as they stand, its first and last word and character."""
     plain, typed = normalise(text).split(), text.casefold().split()
     features: set[Feature] = {("word", word) for word in (*plain, *typed)}
     for words in (plain, typed):
         if words:
             features |= {("first word", words[0]), ("last word", words[-1])}
+    if typed:
+        features |= {("first character", typed[0][0]), ("last character", typed[-1][-1])}
     return features
 
 

@@ -3,7 +3,8 @@
 Texts that differ in case, Unicode form, punctuation, white space or HTML's entities alone are
 normalised to the same words. An operator between digits stays, so that 12*3 and 12/3 are two
 texts, and so does an emoji. A text without any word is its own characters. Characters of scripts
-that put no spaces between words are words by themselves.
+that put no spaces between words are words by themselves. A word that
+mixes Latin and Cyrillic letters is in the text's script, by letters that look alike.
 """
 
 from __future__ import annotations
@@ -18,6 +19,14 @@ OPERATOR_BETWEEN_DIGITS = re.compile(r"(?<=\d)\s*([-*/+<>=^%×÷−])\s*(?=\d)")
 KEPT_OPERATORS = {operator: f" {chr(0xE000 + i)} " for i, operator in enumerate("-*/+<>=^%×÷−")}
 "Stand-ins of private use, for the operators themselves are dropped as punctuation."
 APOSTROPHES = "'’ʼ`´"
+MIXED_SCRIPTS = re.compile(r"[a-z][\u0400-\u052f]|[\u0400-\u052f][a-z]")
+"Within a word, which no language has."
+LOOKALIKES = "авекмнорстухіјӏѕԁԛԝ", "abekmhopctyxijlsdqw"
+"Cyrillic letters, of either case, and the Latin letters that they look like."
+TO_LATIN, TO_CYRILLIC = str.maketrans(*LOOKALIKES), str.maketrans(*LOOKALIKES[::-1])
+LATIN_ALONE, CYRILLIC_ALONE = re.compile("[fgnruvz]"), re.compile("[бгджзийлпфцчшщъыьэюя]")
+EITHER = re.compile(rf"(?:[\W\d_]*[{''.join(LOOKALIKES)}])+[\W\d_]*")
+"A word of such letters alone."
 
 
 def normalise(text: str) -> str:
@@ -28,8 +37,20 @@ def normalise(text: str) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
         text = OPERATOR_BETWEEN_DIGITS.sub(_stand_in, text)
+        if MIXED_SCRIPTS.search(text):
+            text = _in_one_script(text)
     words = text.translate(_CHARACTERS).split()
     return " ".join(words or text.casefold().split())
+
+
+def _in_one_script(text: str) -> str:
+    """Words that mix scripts, or could be of either, in the script of the letters of one alone."""
+    is_latin = len(LATIN_ALONE.findall(text)) >= len(CYRILLIC_ALONE.findall(text))
+    table = TO_LATIN if is_latin else TO_CYRILLIC
+    return " ".join(
+        word.translate(table) if MIXED_SCRIPTS.search(word) or EITHER.fullmatch(word) else word
+        for word in text.split()
+    )
 
 
 def _stand_in(match: re.Match[str]) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from regard.data.overlap.labels import MAX_LABELS, majority_labels
+from regard.data.overlap.normalise import normalise
+from regard.data.splits import as_text
 
 MIN_GROUPS = 10
 "With fewer groups no verdict over items is possible."
@@ -71,35 +73,41 @@ def straddling_columns(
     columns: Mapping[str, Sequence[Any]],
     splits: Sequence[str],
     labels: Sequence[Any] | None = None,
+    *,
+    inputs: Collection[str] = (),
 ) -> list[StraddlingColumn]:
     """Likely group columns with values in train and elsewhere, if these predict the label.
 
-    Without labels, or with free text for a label, straddling is enough.
+    Without labels, or with free text for a label, straddling is enough. `inputs` are columns of
+    which each is one of a row's several texts: one that stands in training beside other texts may
+    bring its label along, in however few rows.
     """
     found = []
     classes = _classes(labels)
-    for name in likely_group_columns(columns):
-        values = columns[name]
+    for name in dict.fromkeys([*likely_group_columns(columns), *(inputs if classes else ())]):
+        values = list(map(as_text, columns[name]))
+        if name in inputs:
+            values = list(map(normalise, values))
         if classes and _one_to_one(values, classes):
             continue
         rows = {
             train: [
                 row
                 for row, split in enumerate(splits)
-                if (split == "train") is train and not _missing(values[row])
+                if (split == "train") is train and values[row].strip()
             ]
             for train in (True, False)
         }
-        known = {str(values[row]) for row in rows[True]}
-        shared = [row for row in rows[False] if str(values[row]) in known]
+        known = {values[row] for row in rows[True]}
+        shared = [row for row in rows[False] if values[row] in known]
         if not shared:
             continue
         accuracy = majority = None
         if classes:
             trained = [classes[row] for row in rows[True]]
-            by_value = majority_labels([str(values[row]) for row in rows[True]], trained)
+            by_value = majority_labels([values[row] for row in rows[True]], trained)
             frequent = Counter(trained).most_common(1)[0][0]
-            value_right = [by_value[str(values[row])] == classes[row] for row in shared]
+            value_right = [by_value[values[row]] == classes[row] for row in shared]
             majority_right = [frequent == classes[row] for row in shared]
             if not _clearly_better(value_right, majority_right):
                 continue
@@ -108,7 +116,7 @@ def straddling_columns(
         found.append(
             StraddlingColumn(
                 name,
-                values=len({str(values[row]) for row in shared}),
+                values=len({values[row] for row in shared}),
                 rows=len(shared),
                 held_out_rows=sum(split != "train" for split in splits),
                 accuracy=accuracy,
@@ -130,9 +138,11 @@ def _classes(labels: Sequence[Any] | None) -> list[str]:
 
 
 def _looks_like_group(name: str, values: Sequence[Any]) -> bool:
-    if not all(value is None or isinstance(value, str | int) for value in values):
+    if not all(value is None or isinstance(value, str | int | float) for value in values):
         return False
-    texts = [str(value) for value in values if not _missing(value)]
+    if any(isinstance(value, float) and value % 1 for value in values if value == value):
+        return False  # a measurement
+    texts = [text for text in map(as_text, values) if text.strip()]
     counts = Counter(texts)
     named = GROUP_NAME.search(name) is not None
     # Without such a name a column of few values is a category.
@@ -160,10 +170,6 @@ def _clearly_better(first: Sequence[bool], second: Sequence[bool]) -> bool:
 def _one_to_one(values: Sequence[Any], labels: Sequence[Any]) -> bool:
     pairs = {(str(value), str(label)) for value, label in zip(values, labels, strict=True)}
     return len(pairs) == len({value for value, _ in pairs}) == len({label for _, label in pairs})
-
-
-def _missing(value: Any) -> bool:
-    return value is None or str(value).strip() == ""
 
 
 def _is_number(text: str) -> bool:

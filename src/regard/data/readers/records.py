@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from regard.core.errors import UserError, closest
+from regard.core.printable import truncate
 
 Split = Literal["train", "dev", "test"]
 Unit = Literal["line", "paragraph", "file"]
@@ -197,7 +198,7 @@ def missing_column_error(
     name: object, noun: str, names: Sequence[str], column: Column, *, at: str = "", hint: str = ""
 ) -> UserError:
     """`noun` is what the format calls a column: `column` or `key`."""
-    shown = [each if len(each) <= 40 else each[:39] + "…" for each in names[:12]]
+    shown = [truncate(each, 40) for each in names[:12]]
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     guess = closest(column.name, names, quoted=True)
     return data_error(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.core.errors import UserError
+from regard.core.files import typed_path
 from regard.data.readers.compression import file_compression
 from regard.data.readers.formats import file_format, is_known_format
 from regard.data.recognition.names import LANGUAGES, split_of_name
@@ -46,7 +47,7 @@ class Files:
 
 def find_files(sources: Sequence[str]) -> Files | None:
     """None if a source is no file or folder: a pattern, a built-in corpus, a dataset of the hub."""
-    paths = [Path(source).expanduser() for source in sources]
+    paths = [typed_path(source) for source in sources]
     if not all(path.exists() for path in paths):
         return None
     files = [file for path in paths for file in (_in_folder(path) if path.is_dir() else [path])]

@@ -14,8 +14,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -155,9 +155,20 @@ class Tokenizer:
         with self._panics():
             return str(self._engine.decode(kept, skip_special_tokens=False))
 
-    def _panics(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def _panics(self) -> Iterator[None]:
         hint = "Use another tokenizer, or take these texts out."
-        return panics_named(topic="tokenizer", where=self.name, hint=hint)
+        try:
+            with panics_named(topic="tokenizer", where=self.name, hint=hint):
+                yield
+        except TypeError as problem:
+            if "Text" not in str(problem):  # the library's own types begin so
+                raise
+            raise UserError(
+                "one of these is no text in Unicode: of another type, or with half a character",
+                topic="tokenizer",
+                hint="Give texts, decoded with errors='replace'.",
+            ) from None
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The piece of each id as the vocabulary spells it."""

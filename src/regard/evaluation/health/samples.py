@@ -14,7 +14,7 @@ than those of the same tokens in the best of 99 random orders.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import comb
@@ -225,10 +225,14 @@ def _known_bigrams(
         bigram for text in reference for bigram in set(pairwise(map(int, text)))
     )
 
-    def known_fraction(rows: Sequence[Ids], *, own: int) -> float:
-        """Fraction of 2-grams that occur in more than `own` real texts."""
-        known = [document_frequency[bigram] > own for ids in rows for bigram in pairwise(ids)]
-        return sum(known) / max(len(known), 1)
+    known = set(document_frequency)
+    # A real text contains its own 2-grams: they have to occur in another one.
+    known_elsewhere = {bigram for bigram, count in document_frequency.items() if count > 1}
+
+    def fraction(rows: Sequence[Ids], of: Set[tuple[int, int]]) -> float:
+        """Fraction of the rows' 2-grams that are among these."""
+        found = [bigram in of for ids in rows for bigram in pairwise(ids)]
+        return sum(found) / max(len(found), 1)
 
     samples = [row[row != PAD].tolist() for row in texts.rows[:, 0]]
     real = [row[row != PAD].tolist() for group in texts.rows[:, 1:] for row in group]
@@ -236,11 +240,11 @@ def _known_bigrams(
     tokens = np.concatenate([np.array(ids, dtype=np.int64) for ids in samples])
     orders = (generator.permutation(tokens) for _ in range(SHUFFLES))
     shuffled = [
-        known_fraction([ids.tolist() for ids in np.split(order, ends)], own=0) for order in orders
+        fraction([ids.tolist() for ids in np.split(order, ends)], known) for order in orders
     ]
     return BigramCounts(
-        samples=known_fraction(samples, own=0),
-        reference=known_fraction(real, own=1),  # a real text contains its own 2-grams
+        samples=fraction(samples, known),
+        reference=fraction(real, known_elsewhere),
         shuffled=float(np.mean(shuffled)),
         shuffled_max=max(shuffled),
     )

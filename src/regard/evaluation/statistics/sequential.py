@@ -86,7 +86,7 @@ class LookPlan:
 
 
 @dataclass(frozen=True)
-class LookTaken:
+class PlannedLook:
     """One look of a plan, counted from 0."""
 
     plan: LookPlan
@@ -119,7 +119,7 @@ class Interim:
         return math.sqrt(self.se_persistent**2 + residual * len(self.per_seed) / seeds)
 
 
-def chance_to_differ(interim: Interim, look: LookTaken, *, alpha: float) -> float:
+def chance_to_differ(interim: Interim, look: PlannedLook, *, alpha: float) -> float:
     """The predictive probability that a later look of the plan differs (Spiegelhalter, 1986).
 
     Seeds to come are drawn from a normal distribution whose mean and variance are drawn from their

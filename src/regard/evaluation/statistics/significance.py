@@ -47,7 +47,7 @@ from regard.evaluation.statistics.seed_tables import (
     Values,
     check_comparable,
 )
-from regard.evaluation.statistics.sequential import Interim, LookTaken, chance_to_differ
+from regard.evaluation.statistics.sequential import Interim, PlannedLook, chance_to_differ
 from regard.evaluation.statistics.sign_flips import sign_flip_p, smallest_p
 from regard.evaluation.statistics.skew import is_strongly_skewed
 
@@ -86,7 +86,7 @@ class MethodDifference:
     "Number of differences tested together, this one included."
     p_adjusted: float | None = None
     "Holm-adjusted p; None before `holm`."
-    look: LookTaken | None = None
+    look: PlannedLook | None = None
     "The planned look at which the seeds were judged; None without a plan."
 
     @property

@@ -94,23 +94,23 @@ def export_head(
     head: nn.Module | None, state: TaskState, architecture: Architecture, *, has_pooler: bool
 ) -> ExportedHead | None:
     """The head of a task's model; None if transformers has none that computes the same."""
-    if isinstance(head, SpanHead):
-        weight = head.boundaries.weight
-        tensors = {"qa_outputs.weight": weight, "qa_outputs.bias": weight.new_zeros(2)}
-        return ExportedHead(SPANS, _copied(tensors), {})
-    # Its classes have a pooler before the head.
-    if not isinstance(head, ClassificationHead | ValueHead) or head.pooling != "first":
-        return None
-    if not has_pooler or architecture.classifier_name is None:
-        return None
     config: dict[str, Any]
-    if isinstance(head, ValueHead):
-        weight = head.value.weight * state["deviation"]
-        bias = head.value.bias * state["deviation"] + state["mean"]
-        config = {"problem_type": REGRESSION, "id2label": {"0": "LABEL_0"}}
-    else:
-        weight, bias = head.labels.weight, head.labels.bias
-        config = {"id2label": {str(n): label for n, label in enumerate(state["labels"])}}
+    match head:
+        case SpanHead():
+            weight = head.boundaries.weight
+            tensors = {"qa_outputs.weight": weight, "qa_outputs.bias": weight.new_zeros(2)}
+            return ExportedHead(SPANS, _copied(tensors), {})
+        case ClassificationHead(pooling="first"):
+            weight, bias = head.labels.weight, head.labels.bias
+            config = {"id2label": {str(n): label for n, label in enumerate(state["labels"])}}
+        case ValueHead(pooling="first"):
+            weight = head.value.weight * state["deviation"]
+            bias = head.value.bias * state["deviation"] + state["mean"]
+            config = {"problem_type": REGRESSION, "id2label": {"0": "LABEL_0"}}
+        case _:
+            return None
+    if not has_pooler or architecture.classifier_name is None:  # its classes have a pooler
+        return None
     config["label2id"] = {label: int(n) for n, label in config["id2label"].items()}
     stem = architecture.classifier_name
     return ExportedHead(

@@ -88,7 +88,7 @@ TOPICS = (
     Topic(
         "adaptation",
         "Fine-tuning, prompt tuning, prefix tuning and low-rank adapters",
-        ("recipes/adapters.toml", "recipes/rates.toml"),
+        ("recipes/adapters.toml", "recipes/rates.toml", "recipes/planned-looks.toml"),
     ),
     Topic(
         "sequences and scores",

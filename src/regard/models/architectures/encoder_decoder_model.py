@@ -18,6 +18,7 @@ from torch import Tensor
 from regard.attention.cache import ModelCache
 from regard.attention.masks.mask import Mask, cross
 from regard.attention.token_positions import TokenPositions
+from regard.batch import RowLayout
 from regard.models.architectures.seq2seq_model import Seq2SeqModel, memory_of, source_of
 from regard.models.blocks.attention_recorder import AttentionRecorder, scoped
 from regard.models.blocks.block import Memory
@@ -62,7 +63,7 @@ class EncoderDecoderModel(VirtualTokens, Seq2SeqModel):
         ids = inputs.ids
         if cache is None:
             source, source_valid = source_of(inputs)
-            x, positions, mask = self._embed_source(source, source_valid)
+            x, positions, mask = self._embed_source(source, source_valid, inputs.source_layout)
             encoded = self.encoder(
                 x, mask=mask, positions=positions, recorder=scoped(recorder, "encoder")
             )
@@ -84,8 +85,8 @@ class EncoderDecoderModel(VirtualTokens, Seq2SeqModel):
             crop_to_tokens(recorder, side="decoder.", queries=targets, keys=keys)
         return y
 
-    def encode(self, source: Tensor, valid: Tensor) -> ModelCache:
-        x, positions, mask = self._embed_source(source, valid)
+    def encode(self, source: Tensor, valid: Tensor, layout: RowLayout | None = None) -> ModelCache:
+        x, positions, mask = self._embed_source(source, valid, layout)
         encoded = self.encoder(x, mask=mask, positions=positions)
         cache = self.decoder.new_cache(self.context, memory_length=encoded.shape[1])
         cache.memory, cache.memory_valid = encoded, valid
@@ -97,10 +98,12 @@ class EncoderDecoderModel(VirtualTokens, Seq2SeqModel):
         keys = prefix.length + valid.shape[1]
         return Memory(encoded, prefix.mask(cross(valid), keys=keys, device=valid.device))
 
-    def _embed_source(self, source: Tensor, valid: Tensor) -> tuple[Tensor, TokenPositions, Mask]:
+    def _embed_source(
+        self, source: Tensor, valid: Tensor, layout: RowLayout | None
+    ) -> tuple[Tensor, TokenPositions, Mask]:
         """The encoder's inputs (b,p+s,w), prompt included, with their positions and mask."""
         tokens, prefix = source.shape[1], self.virtual_prefix
-        _, mask = bidirectional_rows(valid, length=tokens, device=source.device)
+        _, mask = bidirectional_rows(valid, length=tokens, device=source.device, layout=layout)
         positions = prefix.positions(TokenPositions.of_row(tokens, device=source.device))
         check_positions(positions, self.source_embedding, max_positions=self.max_positions)
         x: Tensor = self.source_embedding(source, positions.last(tokens))
@@ -115,7 +118,9 @@ class EncoderDecoderModel(VirtualTokens, Seq2SeqModel):
         length = ids.shape[1]
         if cache is not None and cache.length:
             length += cache.length - prefix.length
-        positions, mask = causal_rows(inputs.valid, length=length, device=ids.device)
+        positions, mask = causal_rows(
+            inputs.valid, length=length, device=ids.device, layout=inputs.layout
+        )
         positions = prefix.positions(positions)
         check_positions(positions, self.embedding, max_positions=self.max_positions)
         x: Tensor = self.embedding(ids, positions.last(ids.shape[1]))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.attention.masks.mask import Mask
 from regard.attention.token_positions import TokenPositions
-from regard.batch import Batch
+from regard.batch import Batch, RowLayout
 from regard.core.errors import UserError
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.blocks.embedding import Embedding
@@ -50,10 +50,11 @@ class EncoderModel(SequenceModel):
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         x = self.hidden_states(ModelInputs.of_batch(batch))
-        masked = batch.weights > 0  # logits are computed at the few masked positions alone
         terms = {
-            "token": self.head.loss_term(
-                x[masked], targets=batch.targets[masked], weights=batch.weights[masked]
+            "token": self.head.loss_term(  # logits of the few masked positions alone
+                batch.at_scored(x),
+                targets=batch.at_scored(batch.targets),
+                weights=batch.at_scored(batch.weights),
             )
         }
         if batch.labels is not None:
@@ -61,9 +62,14 @@ class EncoderModel(SequenceModel):
         return terms
 
     def own_positions_and_mask(
-        self, valid: Tensor | None, *, length: int, device: torch.device
+        self,
+        valid: Tensor | None,
+        *,
+        length: int,
+        device: torch.device,
+        layout: RowLayout | None = None,
     ) -> tuple[TokenPositions, Mask]:
-        return bidirectional_rows(valid, length=length, device=device)
+        return bidirectional_rows(valid, length=length, device=device, layout=layout)
 
     def position_outputs(self, x: Tensor) -> Tensor:
         """With a boundary network (b,t,w) -> (b,t,v+w): its output too, with each position as both
@@ -84,9 +90,10 @@ class EncoderModel(SequenceModel):
                 topic="objective",
                 hint='Set model.boundary = true, or objective = "masked".',
             )
-        triples = labels.view(len(labels), -1, 3)
-        row, number = torch.nonzero(triples[..., 0] >= 0, as_tuple=True)
-        position, left, right = triples[row, number].unbind(dim=-1)
+        labelled = batch.layout.labelled
+        assert labelled is not None
+        row = torch.div(labelled[::3], labels.shape[1], rounding_mode="floor")
+        position, left, right = labels.flatten()[labelled].view(-1, 3).unbind(dim=-1)
         y = self.boundary(x[row, left], x[row, right], position - left - 1)
         weights = batch.weights[row, position]
         targets = batch.targets[row, position]

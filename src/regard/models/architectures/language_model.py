@@ -15,6 +15,7 @@ from regard.attention.cache import ModelCache
 from regard.attention.decode_step import DecodeMask, DecodeStep
 from regard.attention.masks.mask import Mask, causal, padding
 from regard.attention.token_positions import TokenPositions
+from regard.batch import RowLayout
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.blocks.token_history import new_token_history
 from regard.models.inputs import ModelInputs, causal_rows
@@ -25,9 +26,14 @@ class LanguageModel(SequenceModel):
     generates: ClassVar = True
 
     def own_positions_and_mask(
-        self, valid: Tensor | None, *, length: int, device: torch.device
+        self,
+        valid: Tensor | None,
+        *,
+        length: int,
+        device: torch.device,
+        layout: RowLayout | None = None,
     ) -> tuple[TokenPositions, Mask]:
-        return causal_rows(valid, length=length, device=device)
+        return causal_rows(valid, length=length, device=device, layout=layout)
 
     def new_cache(self, rows: int) -> ModelCache:
         """An empty KV cache for generation."""

@@ -15,11 +15,14 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from regard.attention.cache import BlockCache, ModelCache, RecurrentState
 from regard.attention.masks.mask import cross
 from regard.attention.mixer import Mixer
 from regard.attention.token_positions import TokenPositions
+from regard.batch import RowLayout
+from regard.core.process.host import copy_to, is_readable
 from regard.models.architectures.seq2seq_model import Seq2SeqModel, memory_of, source_of
 from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.heads.language_model_head import LanguageModelHead
@@ -76,42 +79,42 @@ class RecurrentModel(Seq2SeqModel):
             states = self._decode(self.tokens(inputs.ids), inputs.valid, _decoder_state(cache))
         else:
             source, source_valid = source_of(inputs)
-            memory, last = self._encode(source, source_valid)
+            memory, last = self._encode(source, source_valid, inputs.source_layout)
             states, _ = self.decoder(self.dropout(self.tokens(inputs.ids)), last)
         return self._attend(states, memory, source_valid, recorder=recorder)
 
-    def encode(self, source: Tensor, valid: Tensor) -> ModelCache:
+    def encode(self, source: Tensor, valid: Tensor, layout: RowLayout | None = None) -> ModelCache:
         cache = ModelCache([BlockCache(_DecoderState())])
-        cache.memory, last = self._encode(source, valid)
+        cache.memory, last = self._encode(source, valid, layout)
         cache.memory_valid = valid
         _decoder_state(cache).set_initial(last.transpose(0, 1))
         return cache
 
-    def _encode(self, source: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+    def _encode(
+        self, source: Tensor, valid: Tensor, layout: RowLayout | None
+    ) -> tuple[Tensor, Tensor]:
         """(b,s) -> (b,s,w) and the state after each row's last token, (layers,b,w)."""
-        lengths = valid.sum(dim=1).cpu()
-        packed = nn.utils.rnn.pack_padded_sequence(
-            self.dropout(self.source_tokens(source)),
-            lengths,
-            batch_first=True,
-            enforce_sorted=False,
-        )
+        layout = layout or RowLayout.of(valid)  # lengths have to be known here
+        lengths, order = torch.sort(torch.tensor(layout.lengths), descending=True)
+        order = copy_to(order, source.device)
+        x = self.dropout(self.source_tokens(source)).index_select(0, order)
+        packed = pack_padded_sequence(x, lengths, batch_first=True)
         states, last = self.encoder(packed)
-        memory, _ = nn.utils.rnn.pad_packed_sequence(
-            states, batch_first=True, total_length=source.shape[1]
-        )
-        return memory, last
+        unsorted = order.argsort()
+        memory = _unpack(states, length=source.shape[1]).index_select(0, unsorted)
+        return memory, last.index_select(1, unsorted)
 
     def _decode(self, x: Tensor, valid: Tensor | None, past: _DecoderState) -> Tensor:
         """(b,i,w) -> (b,i,w): the GRU's states at new tokens, after the past ones."""
         count = x.shape[1]
         state = past.state[0].transpose(0, 1).contiguous()
-        if valid is None or bool(valid[:, -count:].all()):
+        new = None if valid is None else valid[:, -count:]
+        if new is None or (is_readable(new) and bool(new.all())):
             states: Tensor
             states, state = self.decoder(x, state)
         else:  # padding on the left of a row leaves its state unchanged
             outputs: list[Tensor] = []
-            for t, is_token in enumerate(valid[:, -count:].unbind(dim=1)):
+            for t, is_token in enumerate(new.unbind(dim=1)):
                 output, new_state = self.decoder(x[:, t : t + 1], state)
                 state = torch.where(is_token[None, :, None], new_state, state)
                 outputs.append(output)
@@ -145,6 +148,19 @@ class RecurrentModel(Seq2SeqModel):
         states_and_context = torch.cat((states, attended.out), dim=-1)
         joined: Tensor = self.dropout(torch.tanh(self.join(states_and_context)))
         return joined
+
+
+def _unpack(packed: PackedSequence, *, length: int) -> Tensor:
+    """(b,s,w), 0 on padding; torch's `pad_packed_sequence` reads the device."""
+    rows = int(packed.batch_sizes[0])
+    flat = [
+        row * length + position
+        for position, count in enumerate(packed.batch_sizes.tolist())
+        for row in range(count)
+    ]
+    index = copy_to(torch.tensor(flat), packed.data.device)
+    padded = packed.data.new_zeros(rows * length, packed.data.shape[-1])
+    return padded.index_copy(0, index, packed.data).view(rows, length, -1)
 
 
 class _DecoderState(RecurrentState):

@@ -12,6 +12,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from regard.attention.cache import ModelCache
+from regard.batch import RowLayout
 from regard.core.errors import UserError
 from regard.models.inputs import ModelInputs
 from regard.models.model import TokenModel
@@ -23,8 +24,9 @@ class Seq2SeqModel(TokenModel):
     generates: ClassVar = True
 
     @abstractmethod
-    def encode(self, source: Tensor, valid: Tensor) -> ModelCache:
-        """Encode the source (b,s): the decoder's cache, with the encoder's output as its memory."""
+    def encode(self, source: Tensor, valid: Tensor, layout: RowLayout | None = None) -> ModelCache:
+        """Encode the source (b,s): the decoder's cache, with the encoder's output as its memory.
+        `layout` is that of `valid`, where it is known."""
 
 
 def source_of(inputs: ModelInputs) -> tuple[Tensor, Tensor]:

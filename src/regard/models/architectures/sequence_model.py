@@ -18,6 +18,7 @@ from torch import Tensor
 from regard.attention.cache import ModelCache
 from regard.attention.masks.mask import Mask, same_document
 from regard.attention.token_positions import TokenPositions
+from regard.batch import RowLayout
 from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.blocks.embedding import Embedding
 from regard.models.blocks.stack import Stack
@@ -86,9 +87,15 @@ class SequenceModel(VirtualTokens, TokenModel):
 
     @abstractmethod
     def own_positions_and_mask(
-        self, valid: Tensor | None, *, length: int, device: torch.device
+        self,
+        valid: Tensor | None,
+        *,
+        length: int,
+        device: torch.device,
+        layout: RowLayout | None = None,
     ) -> tuple[TokenPositions, Mask]:
-        """Positions and mask of rows of this length, cached tokens included."""
+        """Positions and mask of rows of this length, cached tokens included; `layout` is that of
+        `valid`, where it is known."""
 
     def _embed(
         self, inputs: ModelInputs, cache: ModelCache | None
@@ -109,7 +116,9 @@ class SequenceModel(VirtualTokens, TokenModel):
         length, device = inputs.ids.shape[1], inputs.ids.device
         if cache is not None:
             length += cache.length - (self.virtual_prefix.length if cache.length else 0)
-        own, mask = self.own_positions_and_mask(inputs.valid, length=length, device=device)
+        own, mask = self.own_positions_and_mask(
+            inputs.valid, length=length, device=device, layout=inputs.layout
+        )
         positions = own if inputs.positions is None else inputs.positions
         if inputs.mask is not None:
             return positions, inputs.mask

@@ -10,6 +10,7 @@ from typing import Protocol, TypeGuard
 from torch import Tensor, nn
 
 from regard.attention.cache import ModelCache
+from regard.batch import RowLayout
 from regard.models.inputs import ModelInputs
 from regard.models.model import Model
 
@@ -19,7 +20,9 @@ class SourceDecoder(Protocol):
 
     context: int
 
-    def encode(self, source: Tensor, valid: Tensor) -> ModelCache: ...
+    def encode(
+        self, source: Tensor, valid: Tensor, layout: RowLayout | None = None
+    ) -> ModelCache: ...
     def logits(self, inputs: ModelInputs, *, cache: ModelCache | None = None) -> Tensor: ...
 
 
@@ -30,11 +33,18 @@ def decodes_source(model: Model) -> TypeGuard[SourceDecoder]:
 class SourceBoundDecoder(nn.Module):
     """The model as a decoder for these source sequences, (b,s), padded on the right."""
 
-    def __init__(self, model: SourceDecoder, source: Tensor, valid: Tensor) -> None:
+    def __init__(
+        self,
+        model: SourceDecoder,
+        source: Tensor,
+        valid: Tensor,
+        layout: RowLayout | None = None,
+    ) -> None:
         super().__init__()
         self.model = model
         self.source = source
         self.valid = valid
+        self.layout = layout
 
     @property
     def context(self) -> int:
@@ -43,7 +53,7 @@ class SourceBoundDecoder(nn.Module):
     def new_cache(self, rows: int) -> ModelCache:
         if rows != len(self.source):
             raise ValueError(f"{rows} rows to decode from {len(self.source)} sources")
-        return self.model.encode(self.source, self.valid)
+        return self.model.encode(self.source, self.valid, self.layout)
 
     def step(
         self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: ModelCache

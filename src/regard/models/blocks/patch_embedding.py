@@ -43,12 +43,5 @@ def patchify(image: PatchArray, *, side: int) -> PatchArray:
     return squares.reshape(across * across, side * side)
 
 
-def unpatchify(patches: PatchArray) -> PatchArray:
-    """(p,k) -> (s,s): the inverse of `patchify`."""
-    across, side = (round(count**0.5) for count in patches.shape)
-    squares = patches.reshape(across, across, side, side).swapaxes(1, 2)
-    return squares.reshape(across * side, across * side)
-
-
 def patch_embedding_parameters(patch_dim: int, width: int) -> ParameterCount:
     return linear_parameters("patch embedding", patch_dim, width, biases=True, letters="k·w")

@@ -14,7 +14,7 @@ from pydantic import Field
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError
 from regard.core.ledger import ParameterCount, total_parameters
-from regard.core.process.total_memory import total_memory
+from regard.core.process.memory_limits import memory_limits
 from regard.core.settings import Settings
 from regard.core.untrusted import MAX_POSITIONS
 from regard.models.families.attention_shape import AttentionShape, LinearShape
@@ -77,7 +77,8 @@ class Family(Settings, ABC):
 
 def _check_memory(family: Family, vocabulary: int) -> None:
     """Refuse a model whose weights alone exceed the memory of this machine."""
-    needed, available = 4 * total_parameters(family.count_parameters(vocabulary)), total_memory()
+    needed = 4 * total_parameters(family.count_parameters(vocabulary))
+    available = memory_limits().total
     if available is not None and needed > available:
         raise UserError(
             f"its weights alone take {needed / 1e9:,.0f} GB, and this machine has "

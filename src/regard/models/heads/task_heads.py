@@ -114,24 +114,6 @@ class ValueHead(SequenceHead):
         return [ParameterCount("head, value", "w + 1", self.value.in_features + 1)]
 
 
-class YesNoHead(SequenceHead):
-    """Whether the second text of a pair follows from the first, (b,t,w) -> (b,): w + 1 parameters.
-
-    One logit, positive for yes: a second one would only add a constant that cancels in the softmax.
-    """
-
-    def __init__(self, width: int, *, pooling: Pooling = "first") -> None:
-        super().__init__(pooling=pooling)
-        self.yes = Linear(width, 1)
-
-    def forward(self, x: Tensor, valid: Tensor) -> Tensor:
-        y: Tensor = self.yes(self.pool(x, valid)).squeeze(-1)
-        return y
-
-    def count_parameters(self) -> list[ParameterCount]:
-        return [ParameterCount("head, yes or no", "w + 1", self.yes.in_features + 1)]
-
-
 class PooledHead(SequenceHead):
     """The pooled hidden state of each sequence, (b,t,w) -> (b,w)."""
 

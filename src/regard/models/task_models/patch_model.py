@@ -62,7 +62,8 @@ class PatchEncoder(EncoderModel):
         position_ids = patch_positions(is_patch, valid, context=self.max_positions)
         # Patches are at the end of the context, whatever virtual tokens precede the words.
         positions = self.virtual_prefix.positions(
-            TokenPositions(position_ids, tokens.segments, tokens.modalities), fixed=is_patch
+            TokenPositions(position_ids, tokens.segments, tokens.modalities, limit=self.context),
+            fixed=is_patch,
         )
         words = self.embedding.tokens(inputs.ids)
         patches = self.patches(inputs.patches).to(words.dtype)
@@ -104,7 +105,7 @@ class MaskedPatchModel(TaskModel[PatchHead]):
 
     def predict_patches(self, batch: Batch) -> Tensor:
         """(b,n,k): predicted values of each row's masked patches, the same number in every row."""
-        y: Tensor = self.head(self.hidden_states(batch)[batch.weights > 0])
+        y: Tensor = self.head(batch.at_scored(self.hidden_states(batch)))
         return y.view(len(batch.ids), -1, self._patch_dim)
 
     @property

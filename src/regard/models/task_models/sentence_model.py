@@ -16,7 +16,6 @@ encodes both. Shapes: b batch, t position, w model width. `valid`: True = a toke
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar, TypeGuard
 
 import torch
@@ -44,10 +43,7 @@ class SentenceModel(TaskModel[PooledHead]):
 
     def encode_pairs(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """(b,w) each: the embeddings of first and second texts."""
-        assert batch.source is not None
-        assert batch.source_valid is not None
-        second = replace(batch, ids=batch.source, valid=batch.source_valid, segments=None)
-        return self.encode(batch), self.encode(second)
+        return self.encode(batch), self.encode(batch.of_sources())
 
 
 def gives_sentence_embeddings(model: Model) -> TypeGuard[SentenceModel]:

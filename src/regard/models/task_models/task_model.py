@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.batch import Batch
+from regard.core.process.host import widest_float
 from regard.models.heads.task_heads import ClassificationHead, TokenHead, ValueHead
 from regard.models.init_weights import init_weights
 from regard.models.inputs import ModelInputs
@@ -113,9 +114,8 @@ class TokenTagger(TaskModel[TokenHead]):
     entry_points: ClassVar[tuple[str, ...]] = ("hidden_states", "logprobs")
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        is_word = batch.weights > 0
-        logits = self.head(self.hidden_states(batch)[is_word]).float()
-        total = F.cross_entropy(logits, batch.targets[is_word], reduction="sum")
+        logits = self.head(batch.at_scored(self.hidden_states(batch))).float()
+        total = F.cross_entropy(logits, batch.at_scored(batch.targets), reduction="sum")
         return {"tag": LossTerm(total, batch.weights.sum())}
 
     @torch.inference_mode()
@@ -123,5 +123,5 @@ class TokenTagger(TaskModel[TokenHead]):
         """Of each row (n,c): the log-probability of each tag at its n words."""
         is_word = batch.weights > 0
         logits: Tensor = self.head(self.hidden_states(batch)[is_word])
-        logprobs = logits.double().log_softmax(dim=-1)
+        logprobs = logits.log_softmax(dim=-1, dtype=widest_float(logits.device))
         return list(torch.split(logprobs, is_word.sum(dim=1).tolist()))

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.reports.charts.picture import Picture, escape_xml, label, text_width, truncate
+from regard.core.printable import truncate
+from regard.reports.charts.picture import Picture, escape_xml, label, text_width
 from regard.reports.charts.theme import Theme
 
 Floats = NDArray[np.float64]

@@ -6,13 +6,13 @@ from a theme; `PAGE` takes them from the page's CSS variables, so one picture se
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 import vl_convert
 
+from regard.core.printable import escape_unprintable, terminal_width, truncate
 from regard.reports.charts.drawing import check_drawing
 from regard.reports.charts.theme import FONT, Theme
 
@@ -105,22 +105,13 @@ def label(
 
 def escape_xml(text: str) -> str:
     """Untrusted text for SVG: markup escaped, characters that XML forbids as escape sequences."""
-    return escape("".join(c if c.isprintable() else _escape_sequence(c) for c in text))
-
-
-def _escape_sequence(character: str) -> str:
-    return character.encode("unicode_escape").decode()
-
-
-def truncate(text: str, max_length: int) -> str:
-    return text if len(text) <= max_length else text[: max(max_length - 1, 0)] + "…"
+    return escape(escape_unprintable(text))
 
 
 def text_width(texts: Sequence[str], size: float) -> float:
     """Estimated pixels of the longest text."""
 
     def letters(text: str) -> float:
-        wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
-        return len(text) + wide + 0.5 * sum(text.count(letter) for letter in WIDE_LETTERS)
+        return terminal_width(text) + 0.5 * sum(map(text.count, WIDE_LETTERS))
 
     return LETTER_WIDTH * size * max(map(letters, texts), default=0.0)

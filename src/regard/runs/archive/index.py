@@ -3,8 +3,8 @@
     {"run": "mini-gpt", "state": "finished", "model.attention.kind": "dot", "dev.perplexity": 118.4}
 
 Run folders are the only source. `.index.json` caches the facts of each folder with modification
-time and size of its files: changed folders are read again, missing ones dropped, damaged and very
-recent ones not cached, and an unusable index is rebuilt. Links are not followed.
+time and size of its files, under a checksum: changed folders are read again, missing ones dropped,
+damaged and very recent ones not cached, and a damaged index is rebuilt. Links are not followed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from regard.core.errors import UserError
 from regard.core.files import write_text
 from regard.core.printable import printable
 from regard.core.progress import OnProgress, no_progress
-from regard.core.seal import check_sealed
+from regard.core.seal import check_sealed, checksum
 from regard.core.toml import flatten, read_toml
 from regard.core.untrusted import parse_json
 from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import RunRecord
 from regard.runs.results import MODEL, AuditRecord, ResultsRecord, read_audit, read_results
 
-SCHEMA = 3
+SCHEMA = 4
 "Schema of the index; raised whenever the same folder would give other facts."
 INDEX = ".index.json"
 RECIPE = "recipe.toml"
@@ -244,7 +244,7 @@ def _read_index(file: Path) -> Entries:
     """The cached facts; empty if the index cannot be used."""
     try:
         table = parse_json(file.read_bytes())
-        if table["schema"] != SCHEMA:
+        if table["schema"] != SCHEMA or table["checksum"] != checksum(table["runs"]):
             return {}
         runs = {name: (stamp, facts) for name, (stamp, facts) in table["runs"].items()}
         for _, facts in runs.values():
@@ -257,4 +257,5 @@ def _read_index(file: Path) -> Entries:
 def _write_index(file: Path, runs: Entries) -> None:
     # Without write permission the list is the same, only slower.
     with suppress(OSError):
-        write_text(file, json.dumps({"schema": SCHEMA, "runs": runs}, separators=(",", ":")))
+        table = {"schema": SCHEMA, "checksum": checksum(runs), "runs": runs}
+        write_text(file, json.dumps(table, separators=(",", ":")))

@@ -8,6 +8,7 @@ counts as something outside.
 from __future__ import annotations
 
 import ast
+import sys
 
 SAME_EVERYWHERE = (
     *("__future__", "abc", "collections", "dataclasses", "enum", "functools", "itertools", "math"),
@@ -24,6 +25,10 @@ OUTSIDE_ATTRIBUTES = {
     *("__class__", "__dict__", "__globals__", "__loader__", "__spec__", "__subclasses__"),
 }
 "Of torch, numpy and regard: what reads files, loads code, or draws."
+ASKING_VERBS = ("fetch", "from_file", "getenv", "load", "open", "read")
+"So begin functions that bring something in: `open_memmap`, `read_text`."
+OUTSIDE_MODULES = {*sys.stdlib_module_names, *sys.builtin_module_names} - {*SAME_EVERYWHERE}
+"Torch and others import these, and have them as attributes: `torch.os.environ`."
 
 CHANGES = {"setattr", "delattr"}
 "Changes what its argument names."
@@ -75,18 +80,23 @@ def _is_the_same(node: ast.AST) -> bool:
         case ast.Import():
             return all(_is_known(alias.name) for alias in node.names)
         case ast.ImportFrom():
-            names = {alias.name for alias in node.names}
-            return not node.level and _is_known(node.module or "") and not names & _OUTSIDE
+            names = [alias.name for alias in node.names]
+            return not node.level and _is_known(node.module or "") and not any(map(_asks, names))
         case ast.Name():
             return node.id not in ASKS_OUTSIDE
         case ast.Attribute():
-            return node.attr not in OUTSIDE_ATTRIBUTES
+            return not _asks(node.attr)
     return True
 
 
-_OUTSIDE = OUTSIDE_ATTRIBUTES | ASKS_OUTSIDE
+def _asks(name: str) -> bool:
+    """Whether an attribute of a package may be, or lead to, something outside."""
+    return name in _OUTSIDE or name.startswith(ASKING_VERBS)
+
+
+_OUTSIDE = OUTSIDE_ATTRIBUTES | ASKS_OUTSIDE | OUTSIDE_MODULES
 
 
 def _is_known(module: str) -> bool:
-    steps = module.split(".")
-    return steps[0] in SAME_EVERYWHERE and not _OUTSIDE & set(steps)
+    first, *steps = module.split(".")
+    return first in SAME_EVERYWHERE and not any(map(_asks, steps))

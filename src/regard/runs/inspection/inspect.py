@@ -260,7 +260,7 @@ def _maps(recorder: AttentionRecorder, *, has_source: bool) -> tuple[AttentionMa
                 name=name,
                 queries="source" if of_encoder else "row",
                 keys="source" if of_encoder or (has_source and across) else "row",
-                weights=weights[0].double().cpu().numpy(),
+                weights=weights[0].cpu().double().numpy(),
             )
         )
     return tuple(maps)

@@ -24,6 +24,7 @@ from regard.core.errors import UserError
 from regard.runs.locking.lock_holder import (
     BEAT_SECONDS,
     MISSED_BEATS,
+    AnnouncedBeforeError,
     LockHolder,
     Purpose,
     announced,
@@ -55,8 +56,11 @@ def lock_run(folder: Path, purpose: Purpose) -> Iterator[None]:
         holder = LockHolder.read(writer)
         if holder is not None and holder.is_elsewhere and is_beating(writer):
             raise RunLockedError(folder, holder, purpose=purpose)
-        with announced(LockHolder.this_process(purpose), writer):
-            yield
+        try:
+            with announced(LockHolder.this_process(purpose), writer, instead_of=holder):
+                yield
+        except AnnouncedBeforeError as other:
+            raise RunLockedError(folder, other.holder, purpose=purpose) from None
 
 
 @contextmanager
@@ -139,11 +143,22 @@ def _acquire(folder: Path) -> BaseFileLock:
     except Timeout:
         writer = _beside(folder, WRITER)
         holder = LockHolder.read(writer)
-        if holder is None or not holder.is_elsewhere or is_beating(writer):
+        is_here = holder is not None and not holder.is_elsewhere
+        if is_here and _is_filled(soft_file):  # filelock has found its process
+            raise
+        # Without a holder it was killed before it could announce itself, or does so now.
+        if is_beating(soft_file if holder is None else writer):
             raise
         if LockHolder.read(writer) == holder:  # nobody else took over meanwhile
             soft_file.unlink(missing_ok=True)
         return _acquired(SoftFileLock(soft_file), timeout=SOFT_TIMEOUT_SECONDS)
+
+
+def _is_filled(soft_file: Path) -> bool:
+    """Whether it says whose it is: a process killed while it wrote the file has not."""
+    with suppress(OSError):
+        return soft_file.stat().st_size > 0
+    return False
 
 
 def _acquired(lock: BaseFileLock, *, timeout: float) -> BaseFileLock:

@@ -3,7 +3,8 @@
     runs/.NAME.writer.json   {"schema": 1, "purpose": "training", "host": "ada", "pid": 4711, …}
 
 The holder touches the file every `BEAT_SECONDS`. So another machine, which sees no process of this
-one, can tell a holder that works from one that is gone, by the clock of the file server alone.
+one, can tell a holder that works from one that is gone, by the clock of the file server alone. The
+file is never written over: of two machines whose locks are worth nothing, one creates it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -69,14 +71,24 @@ class LockHolder:
         return f"{self.purpose} on {self.host}, process {self.pid}, since {since} UTC"
 
 
+class AnnouncedBeforeError(Exception):
+    """Another machine, to which the same lock was granted, has announced itself first."""
+
+    def __init__(self, holder: LockHolder | None) -> None:
+        super().__init__(str(holder))
+        self.holder = holder
+
+
 @contextmanager
-def announced(holder: LockHolder, file: Path) -> Iterator[None]:
-    """Keep `file` written and fresh; without write permission nothing is announced."""
+def announced(holder: LockHolder, file: Path, *, instead_of: LockHolder | None) -> Iterator[None]:
+    """Keep `file` written and fresh, in place of a holder that is gone; without write permission
+    nothing is announced."""
     check_thread_memory()
     stop = threading.Event()
     with suppress(OSError):
-        write_json(file, {"schema": SCHEMA, **asdict(holder)})
-    beating = threading.Thread(target=_beat, args=(file, stop), daemon=True)
+        _remove_former(file, instead_of)
+        _create(file, holder)
+    beating = threading.Thread(target=_beat, args=(file, holder, stop), daemon=True)
     beating.start()
     try:
         yield
@@ -84,7 +96,42 @@ def announced(holder: LockHolder, file: Path) -> Iterator[None]:
         stop.set()
         beating.join()
         with suppress(OSError):
-            file.unlink(missing_ok=True)
+            if LockHolder.read(file) == holder:
+                file.unlink()
+
+
+def _remove_former(file: Path, former: LockHolder | None) -> None:
+    """Out of the way first, then looked at: another machine may have replaced it meanwhile."""
+    aside = _beside(file)
+    try:
+        file.rename(aside)
+    except FileNotFoundError:
+        return
+    found = LockHolder.read(aside)
+    if found is not None and found != former:
+        with suppress(FileExistsError):
+            os.link(aside, file)
+        aside.unlink()
+        raise AnnouncedBeforeError(found)
+    aside.unlink()  # the former one, or no announcement at all
+
+
+def _create(file: Path, holder: LockHolder) -> None:
+    """Whole or not at all, and only if there is none."""
+    whole = _beside(file)
+    write_json(whole, {"schema": SCHEMA, **asdict(holder)})
+    try:
+        os.link(whole, file)
+    except FileExistsError:
+        raise AnnouncedBeforeError(LockHolder.read(file)) from None
+    except OSError:  # no hard links here
+        whole.replace(file)
+    finally:
+        whole.unlink(missing_ok=True)
+
+
+def _beside(file: Path) -> Path:
+    return file.with_name(f"{file.name}.{secrets.token_hex(8)}")
 
 
 def is_beating(file: Path) -> bool:
@@ -98,10 +145,11 @@ def is_beating(file: Path) -> bool:
     return False
 
 
-def _beat(file: Path, stop: threading.Event) -> None:
+def _beat(file: Path, holder: LockHolder, stop: threading.Event) -> None:
     while not stop.wait(BEAT_SECONDS):
         with suppress(OSError):
-            os.utime(file)
+            if LockHolder.read(file) == holder:  # else another machine has taken over
+                os.utime(file)
 
 
 def _touched(file: Path) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard import __version__
 from regard.core.errors import UserError
-from regard.core.files import MANIFEST, find_damage, sha256
+from regard.core.files import MANIFEST, find_damage, path_text, sha256
 from regard.data.token_cache import cache_home
 from regard.interop.import_model import import_model
 from regard.interop.packages import PIP_PREFIX, check_package_name
@@ -53,7 +53,7 @@ def base_entry(path: Path, folder: Path, *, init_from: str) -> dict[str, str]:
     """The entry in an adapter's config.json that identifies its base model."""
     is_package = init_from.startswith(PIP_PREFIX)
     return {
-        "path": init_from if is_package else str(path),
+        "path": init_from if is_package else path_text(path),
         "fingerprint": weights_fingerprint(folder),
     }
 

@@ -29,7 +29,7 @@ from regard.objectives import Objective
 from regard.runs.models.base_model import import_command, imported_package, is_unimported
 from regard.runs.models.saved_config import read_config
 from regard.runs.models.saved_model import architecture_of, load_saved_model, saved_settings
-from regard.runs.preparation.prepare import data_fingerprint
+from regard.runs.preparation.recipe_data import data_fingerprint
 from regard.runs.recipe import Recipe, check_family_supports
 from regard.runs.run import Run, check_intact
 
@@ -147,6 +147,7 @@ def _inherited(recipe: Recipe, settings: InheritedSettings) -> dict[str, Setting
     has_objective = "objective" in recipe.model_fields_set
     objective = recipe.objective if has_objective else settings.objective
     check_family_supports(settings.model, objective, recipe.task)
+    recipe.adapt.check_context(settings.model.context)
     return {"model": settings.model, "tokenizer": settings.tokenizer, "objective": objective}
 
 

@@ -18,7 +18,7 @@ from regard.core.json_records import JsonRecord, restore_record
 from regard.core.ledger import ParameterCount
 from regard.core.untrusted import MAX_PATH, MAX_TENSORS, shorten
 from regard.data.tokenizers.limits import MAX_VOCABULARY
-from regard.training.checkpoint import ADAPTER_FILE, CONFIG_SCHEMA, WEIGHTS_FILE, count_stored
+from regard.training.checkpoint import ADAPTER_FILE, CONFIG_SCHEMA, WEIGHTS_FILE, count_tensors
 
 DIGEST = r"[0-9a-f]{64}"
 SLACK = 4096
@@ -85,7 +85,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def check_sizes(folder: Path, formulas: Iterable[ParameterCount], *, adapter: bool) -> None:
     """Refuse a config that needs more numbers than its file holds, before any is allocated."""
     file = folder / (ADAPTER_FILE if adapter else WEIGHTS_FILE)
-    stored = count_stored(file)
+    stored = count_tensors(file)
     if stored.tensors > MAX_TENSORS:
         raise _misfit(file, f"holds {stored.tensors:,} tensors, more than {MAX_TENSORS:,}")
     needed = sum(row.value for row in formulas)

@@ -9,7 +9,7 @@ sentence, with what cures it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
@@ -76,6 +76,7 @@ def row_flaws(task: Task, records: Mapping[Split, Sequence[Record]], corpus: Cor
         corpus,
         islice(streamed, MAX_ROWS),
         read=read,
+        inputs=[columns[role] for role in shared],
         is_grouped=any(task.group_of(row) is not None for row in rows),
     )
 
@@ -87,7 +88,9 @@ def text_flaws(corpus: Corpus) -> list[str]:
     is_grouped = corpus.data.group is not None
     return [
         *_old_encodings(corpus),
-        *_group_columns(corpus, islice(streamed, MAX_ROWS), read=read, is_grouped=is_grouped),
+        *_group_columns(
+            corpus, islice(streamed, MAX_ROWS), read=read, inputs=(), is_grouped=is_grouped
+        ),
     ]
 
 
@@ -212,6 +215,7 @@ def _group_columns(
     rows: Iterator[tuple[Split, Record, str | None]],
     *,
     read: set[str],
+    inputs: Collection[str],
     is_grouped: bool,
 ) -> list[str]:
     """Columns that are not read as text or label, and say whose a row is: those whose values stand
@@ -238,7 +242,7 @@ def _group_columns(
         splits.append(split)
         labels.append(label)
     known_labels = None if None in labels else labels
-    found = straddling_columns(columns, splits, known_labels)
+    found = straddling_columns(columns, splits, known_labels, inputs=inputs)
     if found or is_grouped:
         return [_straddling_sentence(one, corpus) for one in found]
     held_out = [index for index, split in enumerate(splits) if split != "train"]

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
 from regard.core.errors import UserError
 from regard.core.json_records import read_record, write_record
@@ -32,7 +33,7 @@ from regard.tasks import Task
 
 Row = TypeVar("Row")
 
-OVERLAP_SCHEMA = 7
+OVERLAP_SCHEMA = 8
 MIN_ROWS_OF_LABEL = 5
 "Mean rows of a target from which on targets are labels."
 HELD_OUT: tuple[Split, ...] = SPLITS[1:]
@@ -41,8 +42,15 @@ HELD_OUT: tuple[Split, ...] = SPLITS[1:]
 class SplitItems:
     """The items of each split, as the search sees them: the texts of a corpus."""
 
-    def __init__(self, texts: Callable[[Split], Iterable[str]]) -> None:
+    def __init__(
+        self,
+        texts: Callable[[Split], Iterable[str]],
+        *,
+        earlier: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        """`earlier`: texts that the initial model was trained on."""
         self.texts = texts
+        self.earlier = earlier
 
     def is_same(self, split: Split, found: Overlap, *, within: Split = "train") -> bool:
         """Whether an item and the row of another split that is near to it are the same item to the
@@ -133,11 +141,13 @@ def load_or_find_overlap(
     *,
     source: str,
     find_flaws: Callable[[], Sequence[str]],
+    earlier: Sequence[Any] = (),
     observer: Observer,
 ) -> DataOverlap:
-    """The overlap in a recipe's data, and its flaws."""
+    """The overlap in a recipe's data, and its flaws; `earlier` are facts of the data that the
+    initial model was trained on."""
     table = recipe.to_table()
-    facts = [FORMAT, OVERLAP_SCHEMA, source, table["data"], table.get("task")]
+    facts = [FORMAT, OVERLAP_SCHEMA, source, table["data"], table.get("task"), *earlier]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     file = cache_home() / "overlap" / f"{key[:32]}.json"
     # Missing, of another version, or damaged: searched again.
@@ -166,7 +176,8 @@ def find_overlap(
     alike: dict[str, int] = {}
     while True:
         kept: list[int] = []
-        remaining = _remaining(splits.texts("train"), dropped, kept)
+        trained = chain(splits.texts("train"), splits.earlier())
+        remaining = _remaining(trained, dropped, kept)
         searched = find_overlaps(remaining, held_out, on_progress=on_progress)
         found: dict[str, tuple[Overlap, ...]] = {}
         for split in HELD_OUT:
@@ -177,7 +188,9 @@ def find_overlap(
                 alike.setdefault(split, len(near))
                 same = [one for one in same if one.kind == "exact"]
             found[split] = tuple(same)
-        rows = {one.row for overlaps in found.values() for one in overlaps}
+        if drop:  # what the initial model was trained on cannot be left out any more
+            own = sum(1 for _ in splits.texts("train"))
+            rows = {one.row for overlaps in found.values() for one in overlaps if one.row < own}
         if not drop or not rows:
             return DataOverlap(found, tuple(sorted(dropped)), alike)
         if not dropped:

@@ -10,17 +10,19 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from regard.core.errors import UserError
 from regard.core.files import find_damage, folder_with_manifest
 from regard.core.json_records import read_record, write_record
-from regard.data.corpus import SPLITS, Corpus, open_corpus
+from regard.data.corpus import SPLITS
 from regard.data.corpus_stats import corpus_statistics
 from regard.data.statistics import CorpusStatistics
 from regard.data.token_cache import TokenCache, cache_home, load_or_build_cache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.runs.observer import Observer
 from regard.runs.preparation.data_flaws import row_flaws, text_flaws
+from regard.runs.preparation.earlier_training import EarlierTrainings
 from regard.runs.preparation.overlap import (
     DataOverlap,
     RowItems,
@@ -29,11 +31,12 @@ from regard.runs.preparation.overlap import (
     load_or_find_overlap,
 )
 from regard.runs.preparation.prepared import PreparedData
+from regard.runs.preparation.recipe_data import corpus_fingerprint, open_data
 from regard.runs.preparation.row_stats import task_statistics
 from regard.runs.preparation.task import PreparedTask
 from regard.runs.preparation.text import PreparedText
 from regard.runs.recipe import FORMAT, Recipe, build_tools
-from regard.tasks import Task, TaskState
+from regard.tasks import TaskState
 
 STATISTICS_SCHEMA = 4
 
@@ -49,14 +52,15 @@ def prepare(
     state saved with a trained model; without it, the task derives it from the training rows."""
     corpus = open_data(recipe)
     source = corpus_fingerprint(corpus, recipe.task)
-    task = recipe.task
+    task, before = recipe.task, EarlierTrainings.before(recipe)
     if task is None:
-        items = SplitItems(corpus.texts)
+        items = SplitItems(corpus.texts, earlier=before.documents)
         overlap = load_or_find_overlap(
             recipe,
             items,
             source=source,
-            find_flaws=lambda: text_flaws(corpus),
+            find_flaws=lambda: [*text_flaws(corpus), *before.flaws(items)],
+            earlier=before.facts(),
             observer=observer,
         )
         corpus.dropped_training_rows = frozenset(overlap.dropped)
@@ -77,7 +81,8 @@ def prepare(
         recipe,
         rows,
         source=source,
-        find_flaws=lambda: row_flaws(task, records, corpus),
+        find_flaws=lambda: [*row_flaws(task, records, corpus), *before.flaws(rows)],
+        earlier=before.facts(),
         observer=observer,
     )
     records["train"] = overlap.kept_rows(records["train"])
@@ -107,33 +112,6 @@ def prepare(
     )
 
 
-def open_data(recipe: Recipe) -> Corpus:
-    """Open the recipe's texts or its task's rows; nothing is read yet."""
-    if recipe.task is None:
-        return open_corpus(recipe.data)
-    task = recipe.task
-    return open_corpus(
-        recipe.data,
-        task.columns(),
-        types=task.column_types(),
-        optional=task.optional_columns(),
-        settings=task.column_settings(),
-    )
-
-
-def data_fingerprint(recipe: Recipe) -> str:
-    """Hash that changes with any file of the recipe's data."""
-    return corpus_fingerprint(open_data(recipe), recipe.task)
-
-
-def corpus_fingerprint(corpus: Corpus, task: Task | None) -> str:
-    """Hash of the files of a corpus and of its task."""
-    facts = [(role, *identity) for role, identity in corpus.identities()]
-    if task is not None:
-        facts += [("task", *identity) for identity in task.extra_sources()]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
 def _load_or_train_tokenizer(
     recipe: Recipe, texts: Iterator[str], source: str, observer: Observer
 ) -> Tokenizer:
@@ -153,14 +131,16 @@ def _load_or_compute_statistics(
     cache: TokenCache, items: SplitItems, overlap: DataOverlap, observer: Observer
 ) -> CorpusStatistics:
     file = cache.folder / "statistics.json"
-    # Missing, of another version, or damaged: computed again.
-    with suppress(UserError):
-        return read_record(
-            file, CorpusStatistics, schema=STATISTICS_SCHEMA, topic="data", hint="Delete it."
-        )
-    observer.on_progress("computing statistics", 0, None)
     texts = {split: cache.split(split).texts for split in SPLITS}
     counts = count_overlap(overlap, items, texts)
+    # Missing, of another version, or damaged: computed again.
+    with suppress(UserError):
+        statistics = read_record(
+            file, CorpusStatistics, schema=STATISTICS_SCHEMA, topic="data", hint="Delete it."
+        )
+        # The same texts overlap with more where the model starts from another one.
+        return replace(statistics, overlap=counts)
+    observer.on_progress("computing statistics", 0, None)
     statistics = corpus_statistics(cache, counts, overlapping=len(overlap.dropped))
     write_record(file, statistics, schema=STATISTICS_SCHEMA)
     return statistics

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
+from regard.core.printable import first_few
 from regard.data.corpus import Split
 from regard.data.numbers import parse_number
 from regard.data.recognition.profile import ColumnProfile, is_missing, profile_column
@@ -100,7 +101,7 @@ def _balance(profile: ColumnProfile) -> str:
         said += f"; unbalanced: always {profile.counts.most_common(1)[0][0]!r} is right as often"
     rare = [label for label, count in profile.counts.items() if count < MIN_ROWS_OF_CLASS]
     if rare:
-        shown = ", ".join(map(repr, rare[:3])) + (", …" if len(rare) > 3 else "")
+        shown = first_few(list(map(repr, rare)), 3)
         said += f"; fewer than {MIN_ROWS_OF_CLASS} rows: {shown}"
     if missing := profile.rows - profile.filled:
         said += f"; {quantity(missing, 'rows')} without one"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError, closest, did_you_mean
+from regard.core.printable import first_few
 from regard.data.corpus import Split
 from regard.data.overlap.straddling import likely_group_columns
 from regard.data.readers.formats import file_format
@@ -194,7 +195,7 @@ def _check_names(table: TableSample, wishes: Wishes) -> None:
     known = list(table.columns)
     for option, name in options:
         if name not in known or not name.strip():
-            shown = ", ".join(map(repr, known[:12])) + (", …" if len(known) > 12 else "")
+            shown = first_few(list(map(repr, known)), 12)
             raise UserError(
                 f"{option} {name}: no column has this name{closest(name, known, quoted=True)}",
                 topic="new",

@@ -120,7 +120,8 @@ class WorkerProcess:
         assert self._process.stdout is not None
         with self._process.stdout as answers:
             for line in answers:
-                self._answer = json.loads(line)
+                with suppress(ValueError):  # half a line: it was killed
+                    self._answer = json.loads(line)
                 self._wake.set()
         self._process.wait()
         self._wake.set()

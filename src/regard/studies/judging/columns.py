@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from regard.core.printable import first_few
 from regard.studies.judging.item_table import ItemTable, as_key, is_missing
 
 Role = Literal["id", "seed", "group", "variant", "predicted", "truth"]
@@ -41,7 +42,7 @@ class RowFilter:
         kept = [row for row, value in enumerate(values) if value == self.value]
         if not kept:
             found = list(dict.fromkeys(values))
-            shown = ", ".join(found[:5]) + (", …" if len(found) > 5 else "")
+            shown = first_few(found, 5)
             raise table.error(
                 f"no row has {self.column} = {self.value}", hint=f"There {self.column} is {shown}."
             )

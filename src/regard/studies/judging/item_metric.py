@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from regard.core.errors import UserError, closest
+from regard.core.printable import first_few, truncate
 from regard.evaluation.formatting import join_words, quantity
 from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.document_losses import DocumentMetric
@@ -213,10 +214,8 @@ def _no_number(table: ItemTable, column: str, row: int) -> UserError:
             "file; of a model that diverged, leave out the seed."
         )
         return table.error(f"{column} is {state}", row=row, hint=hint)
-    shown = repr(value)
-    shown = shown if len(shown) <= 40 else f"{shown[:39]}…"
     return table.error(
-        f"{column} is {shown}, not a finite number",
+        f"{column} is {truncate(repr(value), 40)}, not a finite number",
         row=row,
         hint="Name a column of numbers, or of true and false, with --metric.",
     )
@@ -227,7 +226,7 @@ def _out_of_range(
 ) -> UserError:
     low, high = limits
     what = f"between {low:g} and {high:g}" if math.isfinite(high) else f"at least {low:g}"
-    percent = high == 1 and 1 < number <= 100
+    percent = high == 1 and 2 <= number <= 100
     hint = "Divide by 100." if percent else "Correct the value, or name another column."
     return table.error(f"{column} is {number:g}, and must be {what}", row=row, hint=hint)
 
@@ -310,8 +309,7 @@ def other_spelling(tables: Sequence[ItemTable], metric: ItemMetric) -> list[str]
 
 
 def _some(labels: Iterable[str]) -> str:
-    shown = [one if len(one) <= 20 else f"{one[:19]}…" for one in labels]
-    return ", ".join(map(repr, shown[:3])) + ", …" * (len(shown) > 3)
+    return first_few([repr(truncate(one, 20)) for one in labels], 3)
 
 
 def _perplexity(tables: Sequence[ItemTable], name: str) -> ItemMetric | None:

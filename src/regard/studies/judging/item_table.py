@@ -1,4 +1,4 @@
-"""The items of one variant as columns, with the place in the file of each row.
+"""The items of one variant as columns, with the location of each row in its file.
 
 Every format is read into this shape; what follows knows no format.
 """
@@ -40,15 +40,15 @@ class ItemTable:
     def of_rows(
         cls, rows: Iterable[tuple[str, Mapping[str, Any]]], *, name: str, source: str = ""
     ) -> ItemTable:
-        """Columns of (place, values): the keys of all rows, in the order in which they occur."""
+        """Columns of (location, values): the keys of all rows, in the order in which they occur."""
         columns: dict[str, list[Any]] = {}
         at: list[str] = []
-        for place, values in rows:
+        for location, values in rows:
             for key, value in values.items():
                 if key not in columns:
                     columns[key] = [None] * len(at)
                 columns[key].append(value)
-            at.append(place)
+            at.append(location)
             for values_so_far in columns.values():
                 if len(values_so_far) < len(at):
                     values_so_far.append(None)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from regard.core.errors import UserError
+from regard.core.printable import truncate
 from regard.evaluation.formatting import join_words, quantity
 from regard.evaluation.statistics.item_groups import GroupNumbers, group_numbers
 from regard.evaluation.statistics.seed_tables import SeedTables, Values
@@ -121,7 +122,7 @@ def _average(
 
 
 def _seed_numbers(tables: Sequence[ItemTable], columns: UsedColumns) -> list[list[int]]:
-    """The seed of every row: a number, or the place of a seed's name among those of all tables."""
+    """The seed of every row: a number, or the index of a seed's name among those of all tables."""
     if columns.seed is None:
         if len(tables) > 1:
             columns.assumed.append(
@@ -173,7 +174,7 @@ def check_same_items(
             another = other[key]
             values = [as_key(each.value(column)) for each in (one, another)]
             if values[0] != values[1]:
-                shown = [repr(value if len(value) <= 40 else f"{value[:39]}…") for value in values]
+                shown = [repr(truncate(value, 40)) for value in values]
                 raise another.table.error(
                     f"item {key} has {column} {shown[1]}, and {shown[0]} in {one.at}",
                     row=another.row,

@@ -1,4 +1,4 @@
-"""What a comparison of item tables is told."""
+"""Settings of a comparison of item tables."""
 
 from __future__ import annotations
 

@@ -107,8 +107,8 @@ def _table(name: str, value: Any, metric: str | None) -> ItemTable:
             where=name,
             hint="Give one value for each item in every column.",
         )
-    places = [f"row {number:,}" for number in range(1, next(iter(lengths.values())) + 1)]
-    return ItemTable(name, columns, places, kind="values")
+    locations = [f"row {number:,}" for number in range(1, next(iter(lengths.values())) + 1)]
+    return ItemTable(name, columns, locations, kind="values")
 
 
 def _columns(value: Any) -> dict[str, list[Any]] | None:

@@ -28,7 +28,7 @@ from regard.core.errors import UserError
 from regard.core.settings import Settings
 from regard.evaluation.formatting import join_words
 from regard.evaluation.statistics.baseline_verdict import too_few_items
-from regard.evaluation.statistics.sequential import Boundary, LookPlan, LookTaken
+from regard.evaluation.statistics.sequential import Boundary, LookPlan, PlannedLook
 from regard.evaluation.statistics.significance import ALPHA
 from regard.evaluation.statistics.verdict import NOT_DISTINGUISHABLE, NOT_YET
 
@@ -144,11 +144,11 @@ class PlannedLooks:
     @property
     def level(self) -> float:
         """Of the interval of a single variant's score at this look."""
-        return 1 - LookTaken(self.plan.looks, self.index).alpha(ALPHA)
+        return 1 - PlannedLook(self.plan.looks, self.index).alpha(ALPHA)
 
-    def look_of(self, variant: str, reference: str) -> LookTaken:
+    def look_of(self, variant: str, reference: str) -> PlannedLook:
         """The look at which a comparison stands: the one that decided it, or this one."""
-        return LookTaken(self.plan.looks, self.decided.get((variant, reference), self.index))
+        return PlannedLook(self.plan.looks, self.decided.get((variant, reference), self.index))
 
     def take(self, outcome: Outcome) -> bool:
         """Keep what this look decided and record it in the outcome; whether another one follows."""

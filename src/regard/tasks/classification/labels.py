@@ -209,7 +209,7 @@ class ClassifierProblem(LabelProblem[SequenceClassifier]):
         examples = [example for record in records for example in self.examples(record)]
         return predict_examples(
             examples,
-            lambda batch: model.logprobs(batch).double().cpu().numpy(),
+            lambda batch: model.logprobs(batch).cpu().double().numpy(),
             pad=self.tools.tokenizer.padding_id,
             device=device,
             on_progress=on_progress,

@@ -27,6 +27,7 @@ from scipy.special import log_softmax
 
 from regard.batch import Batch, Example
 from regard.core.errors import UserError
+from regard.core.process.host import widest_float
 from regard.core.progress import OnProgress, no_progress
 from regard.data.record_corpus import ColumnType, Record
 from regard.models.inputs import ModelInputs
@@ -219,7 +220,7 @@ class VerbalizerProblem(LabelProblem[TokenModel]):
         positions of the words."""
         is_word = batch.weights > 0
         x = model.hidden_states(ModelInputs.of_batch(batch))
-        logprobs = model.head(x[is_word]).double().log_softmax(dim=-1)
+        logprobs = model.head(x[is_word]).log_softmax(dim=-1, dtype=widest_float(x.device))
         target_logprobs = logprobs.gather(1, batch.targets[is_word][:, None]).squeeze(1)
         lengths = is_word.sum(dim=1).tolist()
         rows = zip(batch.rows, logprobs.split(lengths), target_logprobs.split(lengths), strict=True)

@@ -132,7 +132,7 @@ class RegressionProblem(Problem[SequenceRegressor]):
     ) -> list[Row]:
         values = predict_examples(
             [example for record in records for example in self.examples(record)],
-            lambda batch: model.values(batch).double().cpu().numpy(),
+            lambda batch: model.values(batch).cpu().double().numpy(),
             pad=self.tools.tokenizer.padding_id,
             device=device,
             on_progress=on_progress,

@@ -139,7 +139,7 @@ class SimilarityProblem(Problem[SimilarityModel]):
         examples = [example for record in records for example in self.examples(record)]
         predicted = predict_examples(
             examples,
-            lambda batch: cosines(*model.encode_pairs(batch)).double().cpu().numpy(),
+            lambda batch: cosines(*model.encode_pairs(batch)).cpu().double().numpy(),
             pad=self.tools.tokenizer.padding_id,
             device=device,
             on_progress=on_progress,

@@ -218,7 +218,7 @@ class TextToTextProblem(Problem[TokenModel]):
         pad = self.tools.tokenizer.padding_id
         for indices, batch in example_batches(examples, pad=pad, device=device) if examples else ():
             losses = weighted_losses(model, batch)
-            row_sums = torch.stack((losses.sum(dim=1), batch.weights.double().sum(dim=1)))
+            row_sums = torch.stack((losses.sum(dim=1), batch.weights.to(losses.dtype).sum(dim=1)))
             np.add.at(sums.T, [example_items[index] for index in indices], row_sums.T.cpu().numpy())
         return {
             item: {"loss": float(total / tokens)}

@@ -93,7 +93,7 @@ class PatchesProblem(Problem[MaskedPatchModel]):
         with torch.inference_mode():
             predictions = predict_examples(
                 examples,
-                lambda batch: model.predict_patches(batch).double().cpu().numpy(),
+                lambda batch: model.predict_patches(batch).cpu().double().numpy(),
                 pad=self.tools.tokenizer.padding_id,
                 device=device,
                 on_progress=on_progress,

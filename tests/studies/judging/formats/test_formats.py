@@ -2,8 +2,10 @@
 Trainer of transformers 5.22; the expected scores are those that each tool reported."""
 
 import json
+import random
 import shutil
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from scipy.stats import ttest_rel
 
 import regard
 from regard import UserError
-from regard.studies.judging.formats import read_item_file
+from regard.studies.judging.formats import archives, read_item_file
 from regard.studies.judging.item_metric import find_metric
 
 WRITTEN = Path(__file__).parent.parent / "written"
@@ -158,8 +160,58 @@ def test_an_archive_of_other_content_is_no_log(tmp_path):
         with zipfile.ZipFile(tmp_path / "log.eval", "w") as archive:
             archive.writestr("header.json", header)
             archive.writestr("samples/a.json", "[1]")
-        with pytest.raises(UserError, match="not a log"):
+        with pytest.raises(UserError, match=r"not a log|a sample is no object"):
             read_item_file(tmp_path / "log.eval")
+
+
+@pytest.mark.parametrize("name", ["log.eval", "a.npz"])
+def test_any_damage_of_an_archive_is_one_sentence(tmp_path, name):
+    """zipfile raises NotImplementedError, RuntimeError, zlib.error, struct.error, …"""
+    file = tmp_path / name
+    shutil.copy(WRITTEN / "inspect-epochs.eval", file)
+    if name == "a.npz":
+        np.savez_compressed(file, predictions=np.arange(50), label_ids=np.arange(50))
+    content = file.read_bytes()
+    generator = random.Random(0)
+    for _ in range(100):
+        damaged = bytearray(content)
+        for _ in range(generator.choice((1, 3))):
+            damaged[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
+        file.write_bytes(damaged[: generator.choice((len(content), generator.randrange(1, 900)))])
+        with suppress(UserError):
+            read_item_file(file)
+
+
+def test_archives_that_unpack_without_end_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "MAX_MEMBER_BYTES", 1 << 20)
+    with zipfile.ZipFile(tmp_path / "log.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", " " * (2 << 20))
+    np.savez_compressed(tmp_path / "a.npz", predictions=np.zeros(1 << 20))
+    with zipfile.ZipFile(tmp_path / "deep.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", "[" * 200_000)
+    for name, said in (
+        ("log.eval", "more than 1 MB"),
+        ("a.npz", "more than 1 MB"),
+        ("deep.eval", "nested"),
+    ):
+        with pytest.raises(UserError, match=said):
+            read_item_file(tmp_path / name)
+
+
+def test_scores_of_a_sample_that_are_no_object_are_named(tmp_path):
+    log = {"eval": {"task": "t"}, "samples": [{"id": 1, "scores": 7}]}
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    with pytest.raises(UserError, match="sample 1: its scores are no object"):
+        read_item_file(tmp_path / "log.json")
+
+
+def test_logits_that_are_no_number_predict_nothing(tmp_path):
+    """The largest of NaN and others is NaN's place, which would be judged as a label."""
+    logits = np.random.default_rng(0).normal(size=(5, 3))
+    logits[1, 2] = np.nan
+    np.savez(tmp_path / "a.npz", predictions=logits, label_ids=np.zeros(5))
+    with pytest.raises(UserError, match="1 of 5 items, the first is item 2"):
+        read_item_file(tmp_path / "a.npz")
 
 
 def test_a_folder_of_several_logs_is_asked_about(tmp_path):

@@ -15,6 +15,7 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.studies.judging.columns import USUAL_NAMES
+from regard.studies.judging.formats.archives import archive_read, check_sizes
 from regard.studies.judging.item_table import ItemTable
 
 SAVED_LIKE = "np.savez(file, predictions=output.predictions, label_ids=output.label_ids)"
@@ -22,18 +23,19 @@ SAVED_LIKE = "np.savez(file, predictions=output.predictions, label_ids=output.la
 
 def read_npz(path: Path) -> ItemTable:
     """Every array of the file as a column; pickled objects are never read."""
-    try:
+    hint = f"Write plain arrays: {SAVED_LIKE}."
+    with archive_read(path, noun="not arrays", hint=hint):
+        with zipfile.ZipFile(path) as archive:
+            check_sizes(archive)
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except FileNotFoundError:
-        hint = "Check the path; relative paths start in the current folder."
-        raise UserError(
-            "there is no such file", topic="judge", where=str(path), hint=hint
-        ) from None
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as problem:
-        what = "pickled objects" if "pickle" in str(problem) else f"damaged ({problem})"
-        hint = f"Write plain arrays: {SAVED_LIKE}."
-        raise UserError(what, topic="judge", where=str(path), hint=hint) from None
+            try:
+                arrays = {name: file[name] for name in file.files}
+            except ValueError as problem:
+                if "pickle" not in str(problem):
+                    raise
+                raise UserError(
+                    "pickled objects", topic="judge", where=str(path), hint=hint
+                ) from None
     return arrays_table(path, arrays)
 
 
@@ -60,7 +62,17 @@ def _column(path: Path, name: str, values: Any) -> list[Any]:
     except ValueError:  # rows of unequal length
         return list(values)
     is_answer = name.lower() in USUAL_NAMES["predicted"]
-    if array.ndim == 2 and is_answer and array.shape[1] > 1:
+    is_number = array.dtype.kind in "biuf"
+    if array.ndim == 2 and is_answer and is_number and array.shape[1] > 1:
+        unknown = np.flatnonzero(np.isnan(array).any(axis=1))
+        if len(unknown):
+            raise UserError(
+                f"{name} has logits that are no number: {len(unknown):,} of {len(array):,} items, "
+                f"the first is item {unknown[0] + 1:,}",
+                topic="judge",
+                where=str(path),
+                hint="The largest of them is no prediction: find out where they come from.",
+            )
         return [int(label) for label in array.argmax(axis=1)]
     if array.ndim == 2 and array.shape[1] == 1:
         return list(array[:, 0].tolist())

@@ -7,7 +7,6 @@ members are located by zipfile and decompressed by pyarrow.
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 import zipfile
@@ -19,6 +18,8 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.core.toml import flatten
+from regard.core.untrusted import parse_json
+from regard.studies.judging.formats.archives import archive_read, read_member
 from regard.studies.judging.item_table import ItemTable
 
 ZSTANDARD = 93
@@ -26,37 +27,32 @@ LOCAL_HEADER_BYTES = 30
 VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "no": 0.0}
 "Right, partly right, wrong, no answer: as inspect-ai's own accuracy counts them."
 EPOCH = "epoch"
+HEADERS = ("header.json", "_journal/start.json")
+"Of a log that is finished, and of one that is not."
 SAMPLE = re.compile(r"samples/.+\.json")
 
 
 def read_eval_log(path: Path) -> ItemTable:
     """The samples of an .eval archive."""
-    try:
-        with zipfile.ZipFile(path) as archive, path.open("rb") as file:
-            members = {member.filename: member for member in archive.infolist()}
-            names = sorted(name for name in members if SAMPLE.fullmatch(name))
-            start = next(one for one in ("header.json", "_journal/start.json") if one in members)
-            header = json.loads(_read(archive, file, members[start]))
-            if not isinstance(header, dict) or not isinstance(header.get("eval"), dict):
-                raise ValueError("it does not say what was evaluated")
-            samples = (
-                (name.removeprefix("samples/"), json.loads(_read(archive, file, members[name])))
-                for name in names
-            )
-            return samples_table(path, header["eval"], samples)
-    except FileNotFoundError:
-        hint = "Check the path; relative paths start in the current folder."
-        raise UserError(
-            "there is no such file", topic="judge", where=str(path), hint=hint
-        ) from None
-    except (zipfile.BadZipFile, ValueError, StopIteration, OSError) as problem:
-        reason = str(problem) or "no header"
-        raise UserError(
-            f"not a log of inspect-ai, or damaged ({reason})",
-            topic="judge",
-            where=str(path),
-            hint="Copy it again, or write it with `inspect log convert`.",
-        ) from None
+    hint = "Copy it again, or write it with `inspect log convert`."
+    with (
+        archive_read(path, noun="not a log of inspect-ai", hint=hint),
+        zipfile.ZipFile(path) as archive,
+        path.open("rb") as file,
+    ):
+        members = {member.filename: member for member in archive.infolist()}
+        names = sorted(name for name in members if SAMPLE.fullmatch(name))
+        start = next((one for one in HEADERS if one in members), None)
+        if start is None:
+            raise ValueError("no header")
+        header = parse_json(_read(archive, file, members[start]))
+        if not isinstance(header, dict) or not isinstance(header.get("eval"), dict):
+            raise ValueError("it does not say what was evaluated")
+        samples = (
+            (name.removeprefix("samples/"), parse_json(_read(archive, file, members[name])))
+            for name in names
+        )
+        return samples_table(path, header["eval"], samples)
 
 
 def samples_table(
@@ -67,7 +63,12 @@ def samples_table(
 
     def rows() -> Iterator[tuple[str, dict[str, Any]]]:
         for at, sample in samples:
-            row = _row(sample)
+            try:
+                row = _row(sample)
+            except ValueError as problem:
+                hint = "Copy the log again."
+                where = f"{path}, {at}"
+                raise UserError(str(problem), topic="judge", where=where, hint=hint) from None
             scorers.update(dict.fromkeys(sample.get("scores") or ()))
             yield at, row
 
@@ -85,6 +86,8 @@ def samples_table(
 def _row(sample: Any) -> dict[str, Any]:
     if not isinstance(sample, Mapping):
         raise ValueError("a sample is no object")
+    if not isinstance(sample.get("scores") or {}, Mapping):
+        raise ValueError("its scores are no object")
     scores = {
         name: _value(score.get("value") if isinstance(score, Mapping) else score)
         for name, score in (sample.get("scores") or {}).items()
@@ -102,7 +105,8 @@ def _value(value: Any) -> Any:
 
 def _read(archive: zipfile.ZipFile, file: Any, member: zipfile.ZipInfo) -> bytes:
     if member.compress_type != ZSTANDARD:
-        return archive.read(member)
+        with archive.open(member) as opened:
+            return read_member(opened, member.filename)
     import pyarrow as pa
 
     file.seek(member.header_offset)
@@ -111,7 +115,7 @@ def _read(archive: zipfile.ZipFile, file: Any, member: zipfile.ZipInfo) -> bytes
     file.seek(name_length + extra_length, 1)
     compressed = pa.BufferReader(file.read(member.compress_size))
     with pa.CompressedInputStream(compressed, "zstd") as stream:
-        content: bytes = stream.read()
+        content = read_member(stream, member.filename)
     if zlib.crc32(content) != member.CRC:
         raise zipfile.BadZipFile(f"{member.filename} does not match its checksum")
     return content
@@ -125,6 +129,6 @@ def is_log(document: Mapping[str, Any]) -> bool:
 
 
 def samples_of(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The samples of a JSON log, with their place."""
+    """The samples of a JSON log, with their locations."""
     for number, sample in enumerate(document["samples"], 1):
         yield f"sample {number:,}", sample

@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.core.toml import flatten
-from regard.core.untrusted import parse_json
+from regard.core.untrusted import parse_json, read_limited
 from regard.studies.judging.formats.arrays import arrays_table
 from regard.studies.judging.formats.inspect_logs import is_log, samples_of, samples_table
 from regard.studies.judging.formats.rows import read_rows
@@ -17,7 +17,7 @@ from regard.studies.judging.item_table import ItemTable
 
 def read_json_document(path: Path) -> ItemTable:
     try:
-        document = parse_json(path.read_bytes())
+        document = parse_json(read_limited(path))
     except (OSError, ValueError):
         return read_rows(path)
     if isinstance(document, list) and all(isinstance(row, Mapping) for row in document):
