@@ -79,6 +79,9 @@ class Recognised:
 
 def recognise(sources: Sequence[str], wishes: Wishes) -> Recognised:
     check_task(wishes.task)
+    if not all(source.strip() for source in sources):
+        hint = "Give files, a folder, a pattern, or a built-in corpus."
+        raise UserError("the name of a source is empty", topic="new", hint=hint)
     files = find_files(sources) or _pattern(sources)
     if files.languages:
         return _recognise_parallel(files, wishes)
