@@ -156,7 +156,7 @@ def write_runs(home: Path, outcome: Outcome, **changes: Any) -> None:
                 )
                 write_audit(folder / "audit.json", LEAK.model_copy(update={"leaks": leaks}))
     write_inspections(home, outcome)
-    write_outcome(home, outcome)  # seals them
+    write_outcome(home, outcome)  # last: it seals them
 
 
 def write_inspections(home: Path, outcome: Outcome) -> None:
