@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Optional: compiled if there is a C compiler.
 KERNELS := $(wildcard src/regard/ops/cpu/*.[ch])
 
-.PHONY: setup demo test test-all sanitize torture bench lint format docs clean
+.PHONY: setup demo page test test-all sanitize torture bench lint format docs clean
 
 setup: .venv/ready
 
@@ -12,11 +12,17 @@ setup: .venv/ready
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "regard needs Python 3.11 or newer: make setup PYTHON=python3.11"; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[page,test]'
 	@touch $@
 
 demo: setup
 	$(BIN)/regard compare recipes/dot-vs-additive.toml
+
+# The page over runs/; with no run yet, a small study is trained meanwhile, and seen as it is decided.
+page: setup
+	@if [ -d runs ]; then $(BIN)/regard serve --open; else \
+	  mkdir runs; $(BIN)/regard compare recipes/dot-vs-additive.toml --seeds 0,1,2 > /dev/null & \
+	  $(BIN)/regard serve --open; fi
 
 lint: setup
 	$(BIN)/ruff check .

@@ -25,10 +25,13 @@ FORBIDDEN = re.compile(
 
 
 def licence(package: str) -> str:
-    """As the package's metadata give it: expression, classifiers, or the first line of the text."""
+    """As the package gives it: expression, classifiers, or first line of its text."""
     found = metadata.metadata(package)
     classifiers = [one for one in found.get_all("Classifier") or () if one.startswith("License")]
     given = found.get("License-Expression") or "; ".join(classifiers) or found.get("License") or ""
+    for file in metadata.files(package) or () if not given else ():
+        if file.name in found.get_all("License-File", ()):
+            given = file.read_text().strip()
     return given.strip().partition("\n")[0]
 
 

@@ -34,6 +34,7 @@ from regard.cli.training.train import train
 from regard.cli.training.validate import validate
 from regard.cli.trust.audit import audit
 from regard.cli.trust.check import check
+from regard.cli.web.serve import serve
 
 GROUPS: dict[str, dict[str, Any]] = {
     "Train": {"new": new, "validate": validate, "train": train, "evaluate": evaluate},
@@ -52,6 +53,7 @@ GROUPS: dict[str, dict[str, Any]] = {
         "errors": errors,
         "runs": runs,
         "report": report,
+        "serve": serve,
     },
     "Look inside": {
         "audit": audit,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup, escape
@@ -39,6 +40,18 @@ def section_html(run: LessonRun) -> str:
     """A lesson as an HTML fragment with its own style, for a notebook."""
     fragment = _templates().get_template("section.html.j2")
     return fragment.render(run=run, charts=inline_charts(run, FRAGMENT_WIDTHS))
+
+
+def numbers_html(run: LessonRun) -> str:
+    """The table alone, as it stands in a page."""
+    macros: Any = _templates().get_template("macros.html.j2").module
+    return str(macros.numbers(run.result.table))
+
+
+def checks_html(run: LessonRun) -> str:
+    """The checks alone."""
+    macros: Any = _templates().get_template("macros.html.j2").module
+    return str(macros.checks(run.result.checks))
 
 
 def booklet_html(runs: Sequence[LessonRun]) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ class Evidence:
     "Finished runs that could be read, by variant and seed."
     unreadable_runs: tuple[str, ...]
     "Runs in the outcome that can no longer be read, each with the reason."
+    running: Mapping[str, Mapping[int, RunRecord]] = field(default_factory=dict)
+    "Runs that have not ended, by variant and seed; their curves alone are drawn."
 
     @property
     def variants(self) -> list[VariantOutcome]:
@@ -175,12 +177,19 @@ class DifferingSetting:
 
 def differing_settings(outcome: Outcome) -> list[DifferingSetting]:
     tables = [dict(_flat_recipe(variant)) for variant in outcome.variants]
+    return differing_values(tables, tuned=outcome.tuned)
+
+
+def differing_values(
+    tables: Sequence[Mapping[str, Any]], *, tuned: Sequence[str] = ()
+) -> list[DifferingSetting]:
+    """Of flat recipes; one that could not be read is empty, and differs in nothing."""
     readable = [table for table in tables if table]
     differing = []
     for key in dict.fromkeys(key for table in readable for key in table):
         if key != "name" and len({_setting_text(table, key) for table in readable}) > 1:
             values = tuple(_setting_text(table, key) for table in tables)
-            differing.append(DifferingSetting(key, values, key in outcome.tuned))
+            differing.append(DifferingSetting(key, values, key in tuned))
     return differing
 
 

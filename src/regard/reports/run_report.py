@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from altair.utils.schemapi import debug_mode
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -40,30 +41,38 @@ WIDTHS = {"wide": 860, "narrow": 360}
 FRAGMENT_WIDTHS = {"wide": 860}
 "In a notebook: the chart shrinks with the cell."
 
-TASK_CHARTS: tuple[tuple[str, str, Callable[..., Chart | None]], ...] = (
-    (
+RUN_CHARTS: dict[str, Callable[..., Chart | None]] = {
+    "intervals": run_charts.interval_chart,
+    "loss": run_charts.loss_chart,
+    "learning-rate": run_charts.learning_rate_chart,
+    "lengths": run_charts.length_chart,
+    "threshold": threshold_chart,
+    "risk": risk_chart,
+    "calibration": calibration_chart,
+    "by-length": length_score_chart,
+}
+TASK_CHARTS = {
+    "threshold": (
         "F1 by threshold",
         "On dev. The dot marks the chosen τ, fixed before the evaluation on test.",
-        threshold_chart,
     ),
-    (
+    "risk": (
         "Risk and coverage",
         "Error rate among the answered questions, against the fraction that is answered, "
         "most confident first.",
-        risk_chart,
     ),
-    (
+    "calibration": (
         "Calibration",
         "On the dashed line, accuracy equals confidence.",
-        calibration_chart,
     ),
-    (
+    "by-length": (
         "Score by source length",
         "On test. Dot: score; bar: its interval.",
-        length_score_chart,
     ),
-)
-"Title, caption, and the function that draws the chart."
+}
+"Title and caption of those that only some tasks have."
+LAYOUT = "page.html.j2"
+"What a report extends: a file of its own; `regard serve` gives its pages another."
 
 MAX_SAMPLES = 12
 MAX_CHARACTERS = 2000
@@ -81,29 +90,31 @@ def write_report(folder: Path, *, out: Path | None = None) -> Path:
 
 def report_html(record: RunRecord) -> str:
     """The page as HTML text."""
+    values = report_values(record, lambda name: draw_inline_charts(RUN_CHARTS[name], record))
+    return page_templates().get_template("report.html.j2").render(values, layout=LAYOUT)
+
+
+def report_values(record: RunRecord, drawn: Callable[[str], list[InlineChart]]) -> dict[str, Any]:
+    """What the template shows of a run; `drawn` draws a chart of RUN_CHARTS by its name."""
     results = record.results
-    return (
-        page_templates()
-        .get_template("report.html.j2")
-        .render(
-            run=record,
-            events=record.events,
-            results=results,
-            headlines=headlines(results) if results else [],
-            tables=score_tables(results.estimates) if results else [],
-            intervals=draw_inline_charts(run_charts.interval_chart, record),
-            losses=draw_inline_charts(run_charts.loss_chart, record),
-            dev_baselines=run_charts.dev_baselines(record),
-            learning_rate=draw_inline_charts(run_charts.learning_rate_chart, record),
-            lengths=draw_inline_charts(run_charts.length_chart, record),
-            task_charts=[
-                (title, caption, drawn)
-                for title, caption, draw in TASK_CHARTS
-                if (drawn := draw_inline_charts(draw, record))
-            ],
-            samples_during=run_charts.subsample(record.events.samples, 6),
-        )
-    )
+    return {
+        "run": record,
+        "events": record.events,
+        "results": results,
+        "headlines": headlines(results) if results else [],
+        "tables": score_tables(results.estimates) if results else [],
+        "intervals": drawn("intervals"),
+        "losses": drawn("loss"),
+        "dev_baselines": run_charts.dev_baselines(record),
+        "learning_rate": drawn("learning-rate"),
+        "lengths": drawn("lengths"),
+        "task_charts": [
+            (title, caption, charts)
+            for name, (title, caption) in TASK_CHARTS.items()
+            if (charts := drawn(name))
+        ],
+        "samples_during": run_charts.subsample(record.events.samples, 6),
+    }
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from regard.reports.evidence import (
 )
 from regard.reports.inspection_page import AttentionSection, attention_sections
 from regard.reports.run_report import (
+    LAYOUT,
     WIDTHS,
     InlineChart,
     draw_inline_charts,
@@ -100,23 +101,30 @@ class ProbeAttention:
 
 def comparison_html(evidence: Evidence, attention: Sequence[ProbeAttention]) -> str:
     """The page as HTML text."""
-    outcome = evidence.outcome
+    values = comparison_values(evidence, lambda name: with_tooltips(CHARTS[name], evidence))
     return (
         page_templates()
         .get_template("comparison.html.j2")
-        .render(
-            results_values(evidence),
-            format_setting=format_setting,
-            costs=tables.cost_table(outcome.variants),
-            drawn={name: with_tooltips(draw, evidence) for name, draw in CHARTS.items()},
-            probes=_side_by_side(outcome.variants, "probes", "text"),
-            samples=_side_by_side(outcome.variants, "samples", "prompt")[:MAX_PROMPTS],
-            attention=_group_by_text(attention),
-            settings=differing_settings(outcome),
-            cost=_study_cost(outcome),
-            first_run=_first_run(evidence),
-        )
+        .render(values, attention=_group_by_text(attention), layout=LAYOUT)
     )
+
+
+def comparison_values(
+    evidence: Evidence, drawn: Callable[[str], list[InlineChart]]
+) -> dict[str, Any]:
+    """What the template shows of a study; `drawn` draws a chart of CHARTS by its name."""
+    outcome = evidence.outcome
+    return {
+        **results_values(evidence),
+        "format_setting": format_setting,
+        "costs": tables.cost_table(outcome.variants),
+        "drawn": {name: drawn(name) for name in CHARTS},
+        "probes": _side_by_side(outcome.variants, "probes", "text"),
+        "samples": _side_by_side(outcome.variants, "samples", "prompt")[:MAX_PROMPTS],
+        "settings": differing_settings(outcome),
+        "cost": _study_cost(outcome),
+        "first_run": _first_run(evidence),
+    }
 
 
 def results_values(evidence: Evidence) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def compare(
     with engine:
         if not (home / "plan.json").exists():  # else most may be finished
             engine.start(len(loaded.variants) * len(loaded.study.all_seeds))
-        pool = _Pool(home, engine, tuple(only))
+        pool = Pool(home, engine, tuple(only))
         command = _command(study, out, loaded.study, files)
         outcome = _compare(loaded, pool, command=command, observer=observer)
         score_probes(outcome, loaded.study.probes, home=home)
@@ -114,7 +114,7 @@ def schedule(
     files, recipes = tuple(map(Path, user_files)), home / "recipes"
     last = _command(study, out, loaded.study, files)
     try:
-        _compare(loaded, _Pool(home, Schedule(), ()), command=last, observer=observer)
+        _compare(loaded, Pool(home, Schedule(), ()), command=last, observer=observer)
     except UnfinishedJobsError as unfinished:
         left = [scheduled(job, recipes=recipes, user_files=files) for job in unfinished.jobs]
         job = unfinished.jobs[0]
@@ -127,7 +127,7 @@ def schedule(
     return StudySchedule((), last)
 
 
-def _compare(loaded: LoadedStudy, pool: _Pool, *, command: str, observer: Observer) -> Outcome:
+def _compare(loaded: LoadedStudy, pool: Pool, *, command: str, observer: Observer) -> Outcome:
     """Train and judge all seeds, or look by look until the study knows."""
     looks = PlannedLooks.of(loaded)
     if looks is None:
@@ -148,7 +148,7 @@ def _compare(loaded: LoadedStudy, pool: _Pool, *, command: str, observer: Observ
 
 def _train_and_judge(
     loaded: LoadedStudy,
-    pool: _Pool,
+    pool: Pool,
     looks: PlannedLooks | None,
     *,
     command: str,
@@ -158,6 +158,21 @@ def _train_and_judge(
     home = pool.home
     initial_models = prepare_initial_models(loaded, home=home, run_jobs=pool.train)
     planned = plan(home, loaded, initial_models, looks=looks, observer=observer)
+    outcome = run_planned(loaded, planned, pool, looks, command=command)
+    outcome.remarks += initial_model_remarks(initial_models, loaded)
+    return outcome
+
+
+def run_planned(
+    loaded: LoadedStudy,
+    planned: Sequence[PlannedVariant],
+    pool: Pool,
+    looks: PlannedLooks | None,
+    *,
+    command: str,
+) -> Outcome:
+    """Tune and train what is planned with the seeds of `loaded`, and judge it."""
+    home = pool.home
     variants = [
         VariantOutcome(variant.name, dict(variant.changes), operations=planned[n].operations)
         for n, variant in enumerate(loaded.variants)
@@ -175,13 +190,13 @@ def _train_and_judge(
     ]
     results = pool.run([job for job in trainings if job.variant not in untuned])
     results += [JobResult(job, untuned[job.variant]) for job in trainings if job.variant in untuned]
-    outcome = collect_outcome(loaded, results, variants, home=home, command=command, looks=looks)
-    outcome.remarks += initial_model_remarks(initial_models, loaded)
-    return outcome
+    return collect_outcome(loaded, results, variants, home=home, command=command, looks=looks)
 
 
 @dataclass(frozen=True)
-class _Pool:
+class Pool:
+    """The engine that trains a study's jobs, and which of them are selected."""
+
     home: Path
     engine: Engine
     only: tuple[str, ...]
@@ -253,7 +268,7 @@ def _tune(
     loaded: LoadedStudy,
     planned: Sequence[PlannedVariant],
     variants: Sequence[VariantOutcome],
-    pool: _Pool,
+    pool: Pool,
 ) -> None:
     """Fill in the trials of each variant and the values that are best on dev; every variant tries
     the same values."""

@@ -122,6 +122,15 @@ def plan(
     ]
 
 
+def stored_plan(home: Path, names: Sequence[str]) -> list[PlannedVariant]:
+    """What was planned, from plan.json alone: for those who look at a study that others run."""
+    stored = _read_plan(home / "plan.json", names)
+    return [
+        PlannedVariant(one.name, Recipe.from_table(one.recipe), one.operations, {})
+        for one in stored.variants
+    ]
+
+
 def _requested_recipe(
     variant: Variant, initial_models: InitialModels, *, pretrain: Pretrain
 ) -> Recipe:

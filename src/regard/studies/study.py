@@ -24,7 +24,7 @@ from pydantic import Field
 
 from regard.attention.kinds import BrokenKind
 from regard.core.errors import UserError
-from regard.core.settings import Settings, read_settings
+from regard.core.settings import FILE_NAME, Settings, read_settings
 from regard.core.toml import TomlTable, flatten, read_toml
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.runs.recipe import Recipe
@@ -32,7 +32,6 @@ from regard.runs.recipe_paths import PATH_KEYS, candidates_beside, find_path
 from regard.studies.sweep import RandomSweep, combinations, sweep_variants
 from regard.studies.verdicts.planned_looks import SeedPlan
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 FOLDER = r"[A-Za-z0-9][A-Za-z0-9._=,+-]*"
 RESERVED = (
     *("charts", "recipes", "study.toml", "plan.json", "outcome.json"),
@@ -46,7 +45,7 @@ Pretrain = Literal["once", "each seed"]
 class Study(Settings):
     """Variants of one recipe, compared under equal conditions."""
 
-    name: str = Field(pattern=NAME)
+    name: str = Field(pattern=FILE_NAME)
     "Name of the study's folder."
     base: str
     "Path of the recipe that variants change, relative to the study file or the current folder."
@@ -159,16 +158,16 @@ class LoadedStudy:
                     hint="Leave them out: the study stops when it knows.",
                 )
             study = study.model_copy(update={"seeds": seeds})
-        changes_by_name = _changes_by_name(study)
-        _check(study, list(changes_by_name), read)
-        _check_names(list(changes_by_name), where=str(file))
+        changed = changes_by_name(study)
+        _check(study, list(changed), read)
+        _check_names(list(changed), where=str(file))
         source = _find_recipe(file, study.base, key="base") if base is None else base
-        reference = study.reference or next(iter(changes_by_name))
+        reference = study.reference or next(iter(changed))
         variants = tuple(
             _variant(
                 name, {"against": reference, **changes}, file=file, base=source, tune=study.tune
             )
-            for name, changes in changes_by_name.items()
+            for name, changes in changed.items()
         )
         loaded = cls(study, file, variants)
         _check_same_data(loaded)
@@ -275,7 +274,7 @@ def _check_names(names: Sequence[str], *, where: str) -> None:
         raise UserError(what, topic="study", where=where, hint="Rename it.")
 
 
-def _changes_by_name(study: Study) -> dict[str, dict[str, Any]]:
+def changes_by_name(study: Study) -> dict[str, dict[str, Any]]:
     """Every variant's changes: explicit variants first, then those of the sweeps."""
     explicit = {name: flatten(changes) for name, changes in study.variants.items()}
     swept = sweep_variants(study.grid, study.random)

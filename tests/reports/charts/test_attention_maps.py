@@ -151,9 +151,9 @@ def test_negative_weights_have_another_colour():
     weights = np.array([[0.5, -0.5], [0.0, 1.0]])
     for draw in (attention_map, attention_lines):
         svg = draw(weights, tokens(2), tokens(2), theme=LIGHT, width=400).svg()
-        styles = {path.get("style") for path in elements(svg, "path")}
-        assert len(styles) == 2
-        assert any(LIGHT.test in style for style in styles)
+        colours = {(path.get("fill"), path.get("stroke")) for path in elements(svg, "path")}
+        assert len(colours) == 2
+        assert any(LIGHT.test in colour for colour in colours)
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK, PAGE], ids=lambda theme: theme.name)

@@ -8,7 +8,7 @@ from tests.reports.synthetic_study import evidence_of, outcome_with
 
 from regard.reports.charts import run_charts
 from regard.reports.charts.theme import DARK, LIGHT, recolour_for_dark
-from regard.reports.run_report import TASK_CHARTS
+from regard.reports.run_report import RUN_CHARTS, TASK_CHARTS
 from regard.reports.study_report import CHARTS
 from regard.runs.archive.read_run import read_run
 
@@ -34,7 +34,7 @@ RUN_CHARTS = (
     run_charts.loss_chart,
     run_charts.learning_rate_chart,
     run_charts.length_chart,
-    *(draw for _, _, draw in TASK_CHARTS),
+    *(RUN_CHARTS[name] for name in TASK_CHARTS),
 )
 
 

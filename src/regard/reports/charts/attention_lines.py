@@ -86,7 +86,7 @@ def _line(
     size = min(abs(weight), 1.0)
     return (
         f'<path d="M{x:.1f} {y:.1f}C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"'
-        f' fill="none" style="stroke:{theme.model if weight > 0 else theme.test}"'
+        f' fill="none" stroke="{theme.model if weight > 0 else theme.test}"'
         f' stroke-width="{MAX_LINE_WIDTH * size:.2f}" stroke-opacity="{0.3 + 0.5 * size:.2f}">'
         f"<title>{escape_xml(tooltip)}</title></path>"
     )

@@ -153,7 +153,7 @@ def _cells(weights: Floats, *, theme: Theme) -> tuple[str, int, int]:
                 run = end - begin
                 paths.setdefault(int(row[begin]), []).append(f"M{begin} {i}h{run}v1h-{run}z")
     drawn = [
-        f'<path style="fill:{theme.model if level > 0 else theme.test}" '
+        f'<path fill="{theme.model if level > 0 else theme.test}" '
         f'fill-opacity="{abs(level) / LEVELS:.3g}" d="{"".join(path)}"/>'
         for level, path in sorted(paths.items())
     ]
@@ -175,7 +175,7 @@ def _place_cells(
         f'<g transform="translate({x:.1f} {y:.1f}) '
         f'scale({width / columns:.4f} {height / rows:.4f})"'
         f' shape-rendering="crispEdges">{title}'
-        f'<rect width="{columns}" height="{rows}" style="fill:{theme.grid}" fill-opacity="0.55"/>'
+        f'<rect width="{columns}" height="{rows}" fill="{theme.grid}" fill-opacity="0.55"/>'
         f"{paths}</g>"
     )
 
@@ -213,9 +213,9 @@ def _legend(theme: Theme, *, top: float, width: float) -> Picture:
     for weight in LEGEND_WEIGHTS:
         opacity = colour_level(np.array([weight]))[0] / LEVELS
         drawn.append(
-            f'<rect x="{x}" y="{top}" width="12" height="12" style="fill:{theme.grid}" '
+            f'<rect x="{x}" y="{top}" width="12" height="12" fill="{theme.grid}" '
             f'fill-opacity="0.55"/><rect x="{x}" y="{top}" width="12" height="12" '
-            f'style="fill:{theme.model}" fill-opacity="{opacity:.3g}"/>'
+            f'fill="{theme.model}" fill-opacity="{opacity:.3g}"/>'
         )
         drawn.append(label(f"{weight:g}", x + 16, top + 10, fill=theme.quiet, size=11))
         x += 50

@@ -98,7 +98,7 @@ def label(
         position = f'x="{x:.1f}" y="{y:.1f}"'
     weight = ' font-weight="600"' if bold else ""
     return (
-        f'<text {position} style="fill:{fill}" font-size="{size:.1f}" text-anchor="{anchor}"'
+        f'<text {position} fill="{fill}" font-size="{size:.1f}" text-anchor="{anchor}"'
         f"{weight}>{escape_xml(text)}</text>"
     )
 

@@ -8,7 +8,7 @@ as data values only, never as a Vega expression or field name, and Vega escapes 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -74,6 +74,40 @@ def loss_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
     is_dev = alt.FieldEqualPredicate(field="series", equal="dev loss")
     dots = base.mark_circle(size=30, opacity=1).transform_filter(is_dev)
     return chart_theme.apply_theme(alt.layer(lines, dots), theme=theme, size=(width, 340))
+
+
+def compared_losses(records: Mapping[str, RunRecord], *, theme: Theme, width: int) -> Chart | None:
+    """Training and dev loss of several runs against steps, by name; the dev loss is dashed."""
+    rows = [
+        {"step": step, "loss": loss, "run": name, "curve": curve}
+        for name, record in records.items()
+        for curve, points in (
+            ("training", [(one.step, one.loss) for one in window_means(record.events.steps)]),
+            ("dev", [(one.step, one.loss) for one in subsample(record.events.evaluations)]),
+        )
+        for step, loss in points
+        if math.isfinite(loss)
+    ]
+    if not rows:
+        return None
+    names, colours = list(records), (theme.model, *theme.baselines)
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        x=alt.X("step:Q", title="step", axis=chart_theme.step_axis(width)),
+        y=alt.Y("loss:Q", title=None, scale=alt.Scale(zero=False), axis=chart_theme.y_axis()),
+        color=alt.Color(
+            "run:N",
+            scale=alt.Scale(domain=names, range=list(colours[: len(names)])),
+            legend=chart_theme.legend(width),
+        ),
+    )
+    training = base.transform_filter(alt.FieldEqualPredicate(field="curve", equal="training"))
+    dev = base.transform_filter(alt.FieldEqualPredicate(field="curve", equal="dev"))
+    layers = (
+        training.mark_line(strokeWidth=1.6),
+        dev.mark_line(strokeWidth=1.4, strokeDash=[5, 4]),
+        dev.mark_circle(size=24, opacity=1),
+    )
+    return chart_theme.apply_theme(alt.layer(*layers), theme=theme, size=(width, 340))
 
 
 def learning_rate_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:

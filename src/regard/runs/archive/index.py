@@ -48,6 +48,8 @@ INVALID = "INVALID"
 Facts: TypeAlias = dict[str, Any]
 Stamp: TypeAlias = list[list[int] | None]
 "Modification time (ns) and size of each file in STAMPED; None if it does not exist."
+Entries: TypeAlias = dict[str, tuple[Stamp, Facts]]
+"By path below the root."
 
 
 class RunState(StrEnum):
@@ -73,29 +75,49 @@ class ListedRun:
         return RunState(self.facts["state"])
 
 
+class RunIndex:
+    """The runs below a folder as they are at each call of `read`; facts of folders that have not
+    changed since are kept in memory, and nothing is written."""
+
+    def __init__(self, root: Path, entries: Entries) -> None:
+        self.root, self.entries = root, entries
+
+    @classmethod
+    def stored(cls, root: Path) -> RunIndex:
+        """With what the index file of `root` has."""
+        return cls(root, _read_index(root / INDEX))
+
+    def read(self, *, on_progress: OnProgress = no_progress) -> list[ListedRun]:
+        """Every run, by name; `on_progress` counts the folders that must be read."""
+        now = time.time_ns()
+        stamps = dict(find_runs(self.root))
+        facts: dict[str, Facts] = {
+            name: self.entries[name][1]
+            for name, stamp in stamps.items()
+            if name in self.entries and self.entries[name][0] == stamp
+        }
+        changed = [name for name in stamps if name not in facts]
+        for done, name in enumerate(changed):
+            on_progress(done, len(changed))
+            facts[name] = read_facts(self.root / name, name=name)
+        # A damaged run may be repaired without a change of its stamp: permissions, another version.
+        self.entries = {
+            name: (stamp, facts[name])
+            for name, stamp in stamps.items()
+            if facts[name]["state"] != RunState.DAMAGED and _is_settled(stamp, now)
+        }
+        names = sorted(stamps, key=natural_sort_key)
+        return [ListedRun(self.root / name, facts[name]) for name in names]
+
+
 def list_runs(root: Path, *, on_progress: OnProgress = no_progress) -> list[ListedRun]:
-    """Every run below `root`, by name; `on_progress` counts the folders that must be read."""
-    now = time.time_ns()
-    stamps = dict(find_runs(root))
-    cached = _read_index(root / INDEX)
-    facts: dict[str, Facts] = {
-        name: cached[name][1]
-        for name, stamp in stamps.items()
-        if name in cached and cached[name][0] == stamp
-    }
-    changed = [name for name in stamps if name not in facts]
-    for done, name in enumerate(changed):
-        on_progress(done, len(changed))
-        facts[name] = read_facts(root / name, name=name)
-    # A damaged run may be repaired without a change of its stamp: permissions, another version.
-    entries = {
-        name: (stamp, facts[name])
-        for name, stamp in stamps.items()
-        if facts[name]["state"] != RunState.DAMAGED and _is_settled(stamp, now)
-    }
-    if entries != cached:
-        _write_index(root / INDEX, entries)
-    return [ListedRun(root / name, facts[name]) for name in sorted(stamps, key=natural_sort_key)]
+    """Every run below `root`, by name, with the index file brought up to date."""
+    index = RunIndex.stored(root)
+    before = index.entries
+    runs = index.read(on_progress=on_progress)
+    if index.entries != before:
+        _write_index(root / INDEX, index.entries)
+    return runs
 
 
 def natural_sort_key(name: str) -> list[tuple[int, str]]:
@@ -218,7 +240,7 @@ def _audit_facts(audit: AuditRecord | None) -> Facts:
     return {"audit": verdict, "audit.sentence": "; ".join([audit.sentence, *audit.broken])}
 
 
-def _read_index(file: Path) -> dict[str, tuple[Stamp, Facts]]:
+def _read_index(file: Path) -> Entries:
     """The cached facts; empty if the index cannot be used."""
     try:
         table = parse_json(file.read_bytes())
@@ -232,7 +254,7 @@ def _read_index(file: Path) -> dict[str, tuple[Stamp, Facts]]:
         return {}
 
 
-def _write_index(file: Path, runs: dict[str, tuple[Stamp, Facts]]) -> None:
+def _write_index(file: Path, runs: Entries) -> None:
     # Without write permission the list is the same, only slower.
     with suppress(OSError):
         table = {"schema": SCHEMA, "checksum": checksum(runs), "runs": runs}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,8 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout, UnixFileLock
 
 from regard.core.errors import UserError
 from regard.runs.locking.lock_holder import (
+    BEAT_SECONDS,
+    MISSED_BEATS,
     AnnouncedBeforeError,
     LockHolder,
     Purpose,
@@ -84,6 +87,15 @@ def is_locked(folder: Path) -> bool:
             return False
     except RunLockedError:
         return True
+
+
+def seems_written(folder: Path) -> bool:
+    """Whether another process announced lately that it writes to `folder`: for those who only look,
+    for nothing is locked or written. By this machine's clock."""
+    with suppress(OSError):
+        silent = time.time() - _beside(folder, WRITER).stat().st_mtime
+        return silent < MISSED_BEATS * BEAT_SECONDS
+    return False
 
 
 @contextmanager
