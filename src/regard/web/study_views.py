@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,6 +29,8 @@ from regard.web.stream import Stamps, changes
 
 MAX_KEPT = 8
 "Studies whose evidence stays in memory."
+FRESH_SECONDS = 5.0
+"For which one that goes on is kept, unless its files change: who writes to it is in no stamp."
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,15 @@ class ShownStudy:
     """A study as it was at a stamp, read once for the page and all of its charts."""
 
     stamp: str
+    read: float
+    "When, on the monotonic clock."
     watched: WatchedStudy
     evidence: Evidence
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether time alone may have changed it."""
+        return not self.watched.is_decided and time.monotonic() - self.read > FRESH_SECONDS
 
 
 class Studies:
@@ -119,8 +129,7 @@ class Studies:
         now = stamp(study.folder)
         with self._lock:
             kept = self._kept.pop(id, None)
-            if kept is None or kept.stamp != now or not kept.watched.is_decided:
-                # Before the end, time passes too: who writes is not in the stamp.
+            if kept is None or kept.stamp != now or kept.is_stale:
                 kept = _read(study, now)
             self._kept[id] = kept  # the last is the newest
             while len(self._kept) > MAX_KEPT:
@@ -161,7 +170,7 @@ def _read(study: ListedStudy, now: str) -> ShownStudy:
         ):
             running[run.variant][run.seed] = run.record
     evidence = replace(read_evidence(study.folder, watched.outcome), running=running)
-    return ShownStudy(now, watched, evidence)
+    return ShownStudy(now, time.monotonic(), watched, evidence)
 
 
 def _grid(watched: WatchedStudy) -> dict[str, list[WatchedRun]]:
