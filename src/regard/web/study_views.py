@@ -7,7 +7,7 @@ import io
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -17,7 +17,12 @@ from starlette.responses import Response
 from regard.core.errors import UserError
 from regard.reports.evidence import Evidence, read_evidence
 from regard.reports.run_report import InlineChart
-from regard.reports.study_report import CHARTS, comparison_values
+from regard.reports.study_report import (
+    CHARTS,
+    comparison_values,
+    group_by_text,
+    probe_attention,
+)
 from regard.reports.study_text import verdicts_by_score
 from regard.runs.archive.record import RunRecord
 from regard.studies.outcome import Outcome, read_outcome
@@ -81,15 +86,11 @@ class Studies:
         watched = shown.watched
         address = f"/studies/{request.path_params['id']}"
 
-        def drawn(name: str) -> list[InlineChart]:
-            place = f"{address}/charts/{name}"
-            return plots.place(CHARTS[name], shown.evidence, address=place, version=shown.stamp)
-
         left = watched.seconds_left(now=datetime.now(UTC))
         return page(
             "study.html.j2",
             section="studies",
-            **comparison_values(shown.evidence, drawn),
+            **comparison_values(shown.evidence, _places(shown, address)),
             attention={},
             watched=watched,
             address=address,
@@ -97,6 +98,21 @@ class Studies:
             grid=_grid(watched),
             run_ids=self._run_ids(watched),
             listed=self._listing.study(request.path_params["id"]),
+        )
+
+    def report(self, request: Request) -> Response:
+        """The report, with charts that fit the window."""
+        shown = self._shown(request.path_params["id"])
+        if not shown.watched.is_decided:
+            raise NotFoundError("the report is there once the study is decided", topic="page")
+        address = f"/studies/{request.path_params['id']}"
+        outcome = shown.watched.outcome
+        return page(
+            "study_report.html.j2",
+            section="studies",
+            **comparison_values(shown.evidence, _places(shown, address)),
+            attention=group_by_text(probe_attention(shown.watched.home, outcome)),
+            address=address,
         )
 
     def chart(self, request: Request) -> Response:
@@ -156,6 +172,16 @@ class Studies:
             str(run.folder): id_of(run.folder.relative_to(root).as_posix()) for run in watched.runs
         }
         return {folder: id for folder, id in ids.items() if id in known}
+
+
+def _places(shown: ShownStudy, address: str) -> Callable[[str], list[InlineChart]]:
+    """Where the browser draws each chart of a study."""
+
+    def place(name: str) -> list[InlineChart]:
+        at = f"{address}/charts/{name}"
+        return plots.place(CHARTS[name], shown.evidence, address=at, version=shown.stamp)
+
+    return place
 
 
 def _read(study: ListedStudy, now: str) -> ShownStudy:
