@@ -42,7 +42,7 @@ from regard.ops.cpu import library
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
-REMARKS = HERE / "speed" / "remarks.md"
+REMARKS, OLDER_REMARKS = HERE / "speed" / "remarks.md", HERE / "speed" / "older_remarks.md"
 AS_TYPED: dict[str, Callable[..., Iterable[Row]]] = {
     "shakespeare": shakespeare.rows,
     "sst2": sst2.rows,
@@ -116,8 +116,13 @@ def run_benchmarks(names: Sequence[str], *, rounds: int) -> Path:
 
 
 def write_page(results: Iterable[dict[str, Any]]) -> None:
-    remarks = REMARKS.read_text(encoding="utf-8")
-    page.write_page(list(results), DOCS, remarks=remarks, grid=newest_grid())
+    page.write_page(
+        list(results),
+        DOCS,
+        remarks=REMARKS.read_text(encoding="utf-8"),
+        older_remarks=OLDER_REMARKS.read_text(encoding="utf-8"),
+        grid=newest_grid(),
+    )
 
 
 def newest_grid() -> dict[str, Any] | None:

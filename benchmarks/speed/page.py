@@ -82,10 +82,12 @@ def write_page(
     folder: Path,
     *,
     remarks: str,
+    older_remarks: str = "",
     grid: dict[str, Any] | None = None,
 ) -> None:
     """`results` of one run or of several, each with its date and machine; `remarks` are notes on
-    the rows, written below the tables; `grid` the results of `benchmarks.grid`, if it ran."""
+    the rows, written below the tables, those on older rows below these; `grid` the results of
+    `benchmarks.grid`, if it ran."""
     text = INTRODUCTION
     typed = [run for run in results if _groups(run) == [GROUP]]
     for run in typed:
@@ -101,7 +103,8 @@ def write_page(
         for run in parts
         if run not in own
     ]
-    text += _parts(own, PARTS) + _missing(results) + remarks + _parts(older, OLDER)
+    text += _parts(own, PARTS) + _missing(results) + remarks
+    text += _parts(older, OLDER) + (older_remarks if older else "")
     if own:
         (folder / "performance.png").write_bytes(_chart([r for run in own for r in run["rows"]]))
     (folder / "performance.md").write_text(text + NOTES, encoding="utf-8")

@@ -145,9 +145,11 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         move = partial(copy_to, device=device)
-        layout, moved = self.layout, self._map(move)
-        vars(moved)["layout"] = Layout(
-            *(move(value) if isinstance(value, torch.Tensor) else value for value in layout)
+        moved = self._map(move)
+        scored, labelled = self.layout.scored, self.layout.labelled
+        vars(moved)["layout"] = self.layout._replace(
+            scored=None if scored is None else move(scored),
+            labelled=None if labelled is None else move(labelled),
         )
         return moved
 

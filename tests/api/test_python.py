@@ -213,6 +213,27 @@ def test_attention_takes_tensors_without_heads_or_batch(leading):
     assert torch.allclose(regard.attend(q, k, v, mask, bias=bias).out, output.out, atol=1e-6)
 
 
+def test_a_model_answers_texts_alone(loaded):
+    assert loaded.predict([]) == []
+    assert loaded.predict(["", " "]) == [None, None]
+    assert np.isnan(loaded.predict_proba([""])).all()
+
+
+def test_settings_are_changed_by_a_dictionary(project):
+    with pytest.raises(UserError, match="set is of type str"):
+        regard.validate({}, set="train.lr=1")
+
+
+def test_attention_of_other_types_is_refused():
+    q = torch.zeros(1, 1, 5, 4)
+    with pytest.raises(UserError, match="the keys are of type ndarray"):
+        regard.attend(q, q.numpy(), q)
+    with pytest.raises(UserError, match="Give floating-point numbers"):
+        regard.attend(q.long(), q, q)
+    with pytest.raises(UserError, match="queries of width 4 and keys of width 3"):
+        regard.attend(q, q[..., :3], q)
+
+
 def test_attention_of_other_shapes_is_refused_by_them():
     q = torch.zeros(5)
     with pytest.raises(UserError, match=r"\(5,\)"):

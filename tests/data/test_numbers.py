@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.numbers import parse_number
+from regard.data.numbers import has_decimal_comma, parse_number
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -25,3 +25,10 @@ def test_numbers_of_spreadsheets(cell, number):
 )
 def test_what_may_be_two_numbers_or_none(cell):
     assert parse_number(cell) is None
+
+
+def test_one_value_says_whether_the_commas_of_a_column_are_decimal() -> None:
+    assert has_decimal_comma(["1,234", "0,5"])
+    assert has_decimal_comma(["1,234", "-0,500"])
+    assert not has_decimal_comma(["1,234", "2,000", "7", 3.5, None])
+    assert not has_decimal_comma(["1.234", "0.5"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import time
@@ -135,7 +136,8 @@ def test_finished_runs_are_kept_and_missing_runs_reported(
     after = read_outcome(workspace)
     missing = dict(line.split(": ", 1) for line in after["missing"])
     assert missing.keys() == {"narrow · seed 1", "narrow · seed 2", "wide · seed 2"}
-    assert "dev.jsonl: is damaged" in missing["narrow · seed 1"]
+    # By its date: on a busy machine it is written long after it was sealed.
+    assert re.search(r"dev\.jsonl: (is damaged|was edited)", missing["narrow · seed 1"])
     assert "schema 99 is unknown" in missing["narrow · seed 2"]
     assert "wide/seed-2/recipe.toml: not valid TOML" in missing["wide · seed 2"]
     assert "MISSING  narrow · seed 2" in printed

@@ -134,6 +134,13 @@ def test_evaluate_needs_a_run_folder(shared_workspace: Workspace) -> None:
     assert "run folder" in result.error
 
 
+def test_the_name_of_a_run_is_not_its_folder(shared_workspace: Workspace) -> None:
+    for command in (("evaluate", "tiny"), ("errors", "tiny")):
+        result = shared_workspace.invoke(*command)
+        assert result.exit_code == 2
+        assert result.error.endswith(f"Give its folder: {Path('runs/tiny')}.")
+
+
 def test_report_is_rewritten_in_place_or_to_out(trained: Workspace) -> None:
     (trained.folder / "runs/tiny/report.html").unlink()
     assert trained.run("report", "runs/tiny").strip() == "runs/tiny/report.html"

@@ -189,6 +189,87 @@ def test_a_column_of_splits(workspace: Workspace) -> None:
     assert recipe["data"]["test"] == {"split": ["test"]}
 
 
+def test_a_column_of_splits_of_texts(workspace: Workspace) -> None:
+    rows = [{"body": row["Bewertung"], "fold": "train"} for row in tables.reviews(300)]
+    for row in rows[250:]:
+        row["fold"] = "test"
+    workspace.write("a.csv", as_csv(rows))
+    recipe, printed = proposed(workspace, "a.csv")
+    assert recipe["data"]["text"] == "body"
+    assert recipe["data"]["test"] == {"fold": ["test"]}
+    assert "as 'fold' says, train 250 and test 50 rows" in printed
+
+
+def test_labels_that_stand_in_names_of_folders_or_lines(workspace: Workspace) -> None:
+    for number, row in enumerate(REVIEWS[:60]):
+        workspace.write(f"imdb/{row['Urteil']}/{number}.txt", row["Bewertung"])
+    assert "if bad and good are labels, write a table" in proposed(workspace, "imdb")[1]
+    lines = "".join(f"__label__{row['Urteil']} {row['Bewertung']}\n" for row in REVIEWS)
+    workspace.write("fasttext.txt", lines)
+    assert "begins each line with __label__" in proposed(workspace, "fasttext.txt")[1]
+
+
+def test_a_word_in_each_row_is_no_sentence(workspace: Workspace) -> None:
+    """The layout of Kaggle's NER data."""
+    rows = [
+        {"Sentence #": "" if at else f"Sentence: {n}", "Word": word, "Tag": "O" if at else "B-X"}
+        for n, row in enumerate(REVIEWS[:50])
+        for at, word in enumerate(row["Bewertung"].split())
+    ]
+    workspace.write("ner.csv", as_csv(rows))
+    assert "write a .conll file" in refused(workspace, "ner.csv").error
+
+
+DOUBTS = {
+    "a header in the middle": ("t,l\nt,l\n", "", "1 row of a.csv repeats the header line"),
+    "a title above the header": ("Reviews of 2024,\nt,l\n", "", "remove a title above the header"),
+    "a word for nothing": ("t,l\n", "a fine film,NaN\n" * 20, "'NaN' counts as a class of 'l'"),
+    "another separator": ("t:l\n", "", "this table has one column"),
+}
+
+
+@pytest.mark.parametrize("doubt", DOUBTS)
+def test_what_looks_like_a_mistake_of_the_file_is_said(workspace: Workspace, doubt: str) -> None:
+    above, below, said = DOUBTS[doubt]
+    separator = ":" if ":" in above else ","
+    rows = "".join(
+        f"{row['Bewertung'].replace(',', '')}{separator}{row['Urteil']}\n" for row in REVIEWS
+    )
+    workspace.write("a.csv", above + rows + below)
+    assert said in proposed(workspace, "a.csv")[1]
+
+
+def test_numbers_of_three_decimals_may_be_thousands(workspace: Workspace) -> None:
+    rows = [{"note": row["note"], "points": f"{row['points']:.3f}"} for row in tables.rated()]
+    for row in rows:
+        row["points"] = row["points"].lstrip("-").replace(".", ",").replace("0,", "1,")
+    workspace.write("a.csv", as_csv(rows, ";"))
+    assert "write them with a point" in proposed(workspace, "a.csv")[1]
+
+
+def test_rows_without_a_label_are_left_out_and_counted(workspace: Workspace) -> None:
+    rows = [{"t": row["Bewertung"], "l": row["Urteil"]} for row in REVIEWS]
+    for row in rows[::9]:
+        row["l"] = ""
+    workspace.write("a.csv", as_csv(rows))
+    recipe, printed = proposed(workspace, "a.csv")
+    assert f"{len(rows[::9])} rows without one" in printed
+    assert recipe["data"]["skip_bad_rows"] is True
+    workspace.run("validate", "proposed.toml", *FEW_STEPS)
+
+
+def test_a_corpus_is_written_as_a_table(workspace: Workspace) -> None:
+    """One in UTF-8 with commas, of whatever a spreadsheet wrote."""
+    rows = [{"Größe": row["Bewertung"], "Urteil": row["Urteil"]} for row in REVIEWS]
+    workspace.write("odd.csv", (as_csv(rows, ";", end="\r\n")).encode("cp1252"))
+    assert "200 rows" in workspace.run("corpus", "write", "odd.csv", "even.csv")
+    assert (workspace.folder / "even.csv").read_text("utf-8") == as_csv(rows)
+    workspace.run("corpus", "write", "even.csv", "rows.jsonl")
+    lines = (workspace.folder / "rows.jsonl").read_text("utf-8").splitlines()
+    assert list(map(json.loads, lines)) == rows
+    assert "generated" in workspace.run("corpus", "write", "likeness", "likeness.tsv")
+
+
 def test_fewer_rows_get_larger_splits(workspace: Workspace) -> None:
     """Five per cent of many rows show more than a fifth of few."""
     fractions = []
@@ -288,7 +369,7 @@ WRONG = {
     "numbers alone": (("numbers.csv",), "no column of text"),
     "two columns of one name": (("twice.csv",), "2 columns are called 'text'"),
     "a quote that is never closed": (("quote.csv",), "never closed"),
-    "a workbook": (("book.csv",), "binary"),
+    "a workbook": (("book.csv",), "Save a sheet as CSV"),
     "another encoding": (("cyrillic.csv",), "not valid UTF-8"),
     "a broken line of JSON": (("broken.jsonl",), "broken.jsonl"),
 }

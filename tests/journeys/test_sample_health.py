@@ -20,7 +20,7 @@ def write_results(workspace: Workspace, results: dict[str, Any]) -> None:
     """Results as another version might have written them."""
     run = workspace.folder / "runs/tiny"
     unseal(run)
-    (run / "results.json").write_text(json.dumps(results))
+    (run / "results.json").write_text(json.dumps(results | {"sealed": False}))
 
 
 def read_report(workspace: Workspace) -> str:

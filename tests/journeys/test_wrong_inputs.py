@@ -1,4 +1,4 @@
-"""Wrong inputs, more than 150 over all commands: exit code 2, one sentence that names what is
+"""Wrong inputs, more than 250 over all commands: exit code 2, one sentence that names what is
 wrong, no traceback, and advice that exists.
 
 Advice is checked against the real thing: commands and options against the command tree, settings
@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from tests.journeys import strangers_files
 from tests.journeys.workspace import Workspace, file_digests, generated_text
 
 from regard.cli.commands import app
@@ -250,7 +251,7 @@ COMMANDS: list[tuple[str, tuple[str, ...]]] = [
     ("schema zzz", ("zzz", "recipe")),
 ]
 
-INPUTS = [*SETTINGS, *COMMANDS]
+INPUTS = [*SETTINGS, *COMMANDS, *strangers_files.COMMANDS]
 
 
 def test_there_are_150_wrong_inputs_over_all_commands() -> None:
@@ -264,7 +265,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A folder with a recipe, a study and files of other kinds; no input changes it."""
     workspace = Workspace(tmp_path_factory.mktemp("stranger"))
     workspace.recipe()
-    for name, content in FILES.items():
+    for name, content in {**FILES, **strangers_files.FILES}.items():
         workspace.write(name, content)
     return workspace
 

@@ -86,7 +86,7 @@ def test_flags_may_be_numbers_words_or_booleans(tmp_path):
         ("a.json", '{"seed": "x", "q": [1, 2, 3]}', "column 10: the seed must be a whole number"),
         ("a.csv", "1,2,x", "line 1, column 3: 'x' is not a number"),
         ("a.csv", "1,2\n3,4", "line 1, column 1: q has 2 where 3 are needed"),
-        ("a.csv", "1;2;3", "line 1, column 1: cells are separated by commas"),
+        ("a.csv", "1;2;x", "line 1, column 3: 'x' is not a number"),
         ("a.csv", "q\n", "line 1, column 1: q is missing. Give 3 numbers"),
         ("a.csv", "q\n1,2,3\nq\n", "line 3, column 1: 'q' is given twice"),
         ("a.csv", "q,1,2,x", "line 1, column 4: 'x' is not a number"),

@@ -155,8 +155,8 @@ def write_runs(home: Path, outcome: Outcome, **changes: Any) -> None:
                     for key in (8, 9, 11)
                 )
                 write_audit(folder / "audit.json", LEAK.model_copy(update={"leaks": leaks}))
-    write_outcome(home, outcome)
     write_inspections(home, outcome)
+    write_outcome(home, outcome)  # last: it seals them
 
 
 def write_inspections(home: Path, outcome: Outcome) -> None:

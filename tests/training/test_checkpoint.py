@@ -56,6 +56,20 @@ def test_weights_and_moments_round_trip(tmp_path, tied):
             assert torch.equal(moment, other_optimizer.state[loaded][key]), (name, key)
 
 
+def test_all_moments_of_a_checkpoint_go_to_the_device(tmp_path, monkeypatch):
+    """The step count stayed on the CPU, where the fused optimizer of a GPU cannot count it."""
+    save(tmp_path, 5)
+    # Weights are copied in place; on `meta` no address tells which of them are tied.
+    monkeypatch.setattr("regard.training.checkpoint.load_weights", lambda *_: None)
+    model, optimizer = train_one_step(1)
+    model.to("meta")
+    optimizer = build_optimizer(model, Train())
+    load_checkpoint(tmp_path / "step-000005", model, optimizer)
+    moments = [tensor for state in optimizer.state.values() for tensor in state.values()]
+    assert {"step", "exp_avg", "exp_avg_sq"} == {*next(iter(optimizer.state.values()))}
+    assert {tensor.device.type for tensor in moments} == {"meta"}
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("where", ["weights", "moments"])
 def test_no_checkpoint_of_non_finite_numbers_is_written_or_resumed(

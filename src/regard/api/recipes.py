@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any
 
 from regard.api.arguments import as_path
+from regard.core.errors import UserError
 from regard.runs.recipe import Recipe
 
 AnyRecipe = Recipe | str | PathLike[str] | Mapping[str, Any]
@@ -18,6 +19,11 @@ def as_recipe(recipe: AnyRecipe, changes: Mapping[str, Any] | None = None) -> Re
     Paths in a file are relative to it; those of a dictionary, and of `changes`, to the working
     directory.
     """
+    if not isinstance(changes, Mapping | None):
+        raise UserError(
+            f"set is of type {type(changes).__name__}",
+            hint='Give a dictionary: {"train.lr": 1e-3}.',
+        )
     if isinstance(recipe, Recipe):
         if not changes:
             return recipe

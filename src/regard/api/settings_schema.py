@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from regard.core.errors import UserError
 from regard.core.files import write_text
 from regard.core.settings import (
     CatalogField,
@@ -47,7 +48,11 @@ def write_schema(of: str, *, beside: Path) -> str:
     """Write a schema into the folder of a TOML file; returns the line by which editors that know
     taplo find it, the first of the file."""
     file = Path(SCHEMA_FOLDER) / f"{of}.schema.json"
-    (beside.parent / SCHEMA_FOLDER).mkdir(exist_ok=True)
+    try:
+        (beside.parent / SCHEMA_FOLDER).mkdir(exist_ok=True)
+    except OSError as problem:
+        what = f"{beside.parent} cannot be written to ({problem.strerror})"
+        raise UserError(what, topic="disk", hint="Give another folder.") from None
     write_text(beside.parent / file, json.dumps(SCHEMAS[of](), indent=1, ensure_ascii=False))
     return f"#:schema ./{file.as_posix()}"
 

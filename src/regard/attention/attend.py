@@ -51,13 +51,14 @@ def attend(
 
     `first_query` is the position of the first query among the keys: the number of cached keys.
     `need_weights` takes the explicit path, the only one that computes them."""
+    _check_tensors(q, k, v)
     if not (q.ndim == k.ndim == v.ndim == ROW_HEADS):
         same = partial(
             attend, mask=mask, function=function, first_query=first_query, dropout=dropout
         )
         return _with_heads(partial(same, need_weights=need_weights), q, k, v, bias=bias)
     function, mask = function or DotProduct(), bidirectional() if mask is None else mask
-    _check_arguments(k, v, mask)
+    _check_arguments(q, k, v, mask, is_dot=isinstance(function, DotProduct))
     mask.check_fits(
         rows=q.shape[0], keys=k.shape[-2], positions=max(first_query + q.shape[-2], k.shape[-2])
     )
@@ -121,7 +122,15 @@ def _without_pairs(inputs: AttentionInputs, *, need_weights: bool) -> AttentionO
     return AttentionOutput(weights @ inputs.v, weights if need_weights else None, "without-pairs")
 
 
-def _check_arguments(k: Tensor, v: Tensor, mask: object) -> None:
+def _check_tensors(*given: object) -> None:
+    for name, one in zip(("queries", "keys", "values"), given, strict=True):
+        if not isinstance(one, Tensor):
+            what = f"the {name} are of type {type(one).__name__}"
+            raise UserError(what, topic="attention", hint="Give tensors of torch.")
+
+
+def _check_arguments(q: Tensor, k: Tensor, v: Tensor, mask: object, *, is_dot: bool) -> None:
+    """`is_dot`: scores are inner products; other functions may have other widths."""
     if not isinstance(mask, Mask):
         raise UserError(
             f"the mask is a {type(mask).__name__}, not a Mask",
@@ -134,6 +143,18 @@ def _check_arguments(k: Tensor, v: Tensor, mask: object) -> None:
             f"{k.shape[-2]} keys and {v.shape[-2]} values",
             topic="attention",
             hint="Give each key one value.",
+        )
+    if is_dot and q.shape[-1] != k.shape[-1]:
+        raise UserError(
+            f"queries of width {q.shape[-1]} and keys of width {k.shape[-1]}",
+            topic="attention",
+            hint="A score needs one width of both.",
+        )
+    if not (q.is_floating_point() and k.is_floating_point() and v.is_floating_point()):
+        raise UserError(
+            f"queries, keys and values are {q.dtype}, {k.dtype} and {v.dtype}",
+            topic="attention",
+            hint="Give floating-point numbers.",
         )
 
 

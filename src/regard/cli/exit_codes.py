@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import typer
 
+from regard.cli.usage_errors import usage_error
 from regard.core.errors import UserError
 from regard.core.untrusted import MAX_SHOWN, is_panic, shorten
 
@@ -76,20 +77,6 @@ def _sentence(problem: BaseException) -> str | None:
     if isinstance(problem, RuntimeError) and str(problem).startswith(LINKS_IN_A_CIRCLE):
         return f"disk: links lead back to themselves ({problem}). Remove one, or give another path."
     return memory_error(problem)
-
-
-def usage_error(problem: BaseException) -> str | None:
-    """A command that cannot be parsed, as one sentence; None for other errors."""
-    if not hasattr(problem, "format_message"):  # Typer's, whose class has no public name
-        return None
-    if type(problem).__name__ == "NoArgsIsHelpError":
-        return str(problem.format_message())
-    context = getattr(problem, "ctx", None)
-    command = context.command_path if context is not None else "regard"
-    what = " ".join(problem.format_message().split()).partition(", unable to parse")[0].rstrip(".?")
-    what = what.replace("Input should be a valid", "give an" if "integer" in what else "give a")
-    end = "?" if "Did you mean" in what else "."
-    return f"{command}: {what[:1].lower()}{what[1:]}{end} `{command} --help` says what it takes."
 
 
 def exit_with(message: str, *, code: int) -> NoReturn:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -150,13 +151,24 @@ def read_text(path: Path, *, topic: str, hint: str = "") -> str:
         return read_limited(path).decode("utf-8-sig")  # some editors write a byte order mark
     except FileNotFoundError:
         what = "does not exist"
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as problem:
         what = "is not text in UTF-8"
+        if _is_utf16(problem.object):
+            what, hint = "is written in UTF-16", "Save it as UTF-8."
     except ValueError as problem:
         what = f"is {problem}"
     except OSError as problem:
         what = f"cannot be read ({problem.strerror})"
     raise UserError(f"{path} {what}", topic=topic, hint=hint)
+
+
+def _is_utf16(content: bytes) -> bool:
+    """Whether it begins with the mark, and is what it says."""
+    if not content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return False
+    with suppress(UnicodeDecodeError):
+        return bool(content.decode("utf-16"))
+    return False
 
 
 def read_json(

@@ -43,6 +43,10 @@ class CatalogField:
     "The key of the table that names the part: `kind`, or `family` for a model."
 
 
+FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+"Of what is a folder's name, too."
+FILE_NAME_RULE = "letters, digits and . _ -, of which the first is a letter or digit"
+
 AnySettings = TypeVar("AnySettings", bound=Settings)
 Locate = Callable[[str], str]
 
@@ -212,8 +216,10 @@ def _owners(setting: str, catalog: Catalog) -> tuple[str, ...]:
 def _explain(
     problem: ValidationError, cls: type[Settings], *, key: str, locate: Locate
 ) -> UserError:
-    """The first validation error as one sentence."""
-    error = problem.errors()[0]
+    """One validation error as one sentence."""
+    errors = problem.errors()
+    # A table under another name is missing, too: the name is the mistake.
+    error = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
     # Of a field with several types, pydantic also names the type: `tuple[int, ...]`.
     path = [str(step) for step in error["loc"] if "[" not in str(step)]
     dotted = _join(key, ".".join(path))
@@ -267,6 +273,10 @@ def _allowed(error: ErrorDetails) -> str:
         return "a text that is not empty"
     if category.endswith("_parsing"):
         return expected.partition(", unable")[0].replace("a valid", "a").replace("a int", "an int")
+    if category in ("tuple_type", "list_type"):
+        return "a list, such as [0, 1, 2]"
+    if category == "string_pattern_mismatch" and error["ctx"]["pattern"] == FILE_NAME:
+        return FILE_NAME_RULE
     if category.startswith(("greater_than", "less_than")):
         return f"a number {expected}"
     return expected.replace("String should match pattern", "a text of the form")

@@ -22,6 +22,18 @@ RECIPE_HINT = "Give a recipe (TOML): `regard new YOUR_FILE` writes one; recipes/
 RUN_HINT = (
     "As a run it would be a folder: `regard runs` lists them, and `regard train RECIPE` makes one."
 )
+SYNTAX = 'Write tables as [model], settings as key = value, strings in "quotes".'
+SYNTAX_HINTS = {
+    "[“”„‘’]": 'Write straight quotes, ".',
+    r"\\": "Write a path with /, or in single quotes, where \\ stays as it is.",
+    r"=\s*(True|False)\b": "Write true and false in lower case.",
+    r"=\s*None\b": "Leave the line out: TOML has no such value.",
+    r"^\s*\w+\s*:": "Write = between a key and its value, not a colon.",
+    r"^\s*\[[^\]]*\]\s*$": "Write each table once, and all its settings below it.",
+    r"=\s*[A-Za-z./~]": 'Write texts and paths in "quotes".',
+}
+"By what stands in the line."
+OTHER_RECIPES = (".yaml", ".yml", ".json", ".ini", ".cfg")
 STUDY_HINT = "Give a study (TOML), such as recipes/masking.toml."
 
 
@@ -101,7 +113,7 @@ def read_toml(file: Path, *, topic: str) -> TomlTable:
     try:
         return TomlTable(file, _parse(text), _key_lines(text))
     except tomllib.TOMLDecodeError as problem:
-        raise _syntax_error(file, problem, topic=topic) from None
+        raise _syntax_error(file, text, problem, topic=topic) from None
     except ValueError as problem:
         raise UserError(f"holds {problem}", topic=topic, where=str(file), hint=hint) from None
 
@@ -144,16 +156,21 @@ def _key_lines(text: str) -> dict[str, int]:
     return lines
 
 
-def _syntax_error(file: Path, problem: tomllib.TOMLDecodeError, *, topic: str) -> UserError:
+def _syntax_error(
+    file: Path, text: str, problem: tomllib.TOMLDecodeError, *, topic: str
+) -> UserError:
     if file.suffix != ".toml":
         hint = STUDY_HINT if topic == "study" else f"`regard new {file}` writes a recipe for data."
+        if file.suffix in OTHER_RECIPES:
+            hint = f"{SYNTAX} In Python, a dictionary will do: regard.train({{…}})."
         return UserError(
             f"is not a {topic}, which is a TOML file", topic=topic, where=str(file), hint=hint
         )
     located = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(problem), re.DOTALL)
+    line = text.splitlines()[int(located[2]) - 1] if located else ""
     return UserError(
         f"not valid TOML: {located[1] if located else problem}",
         topic=topic,
         where=f"{file}, line {located[2]}, column {located[3]}" if located else str(file),
-        hint='Write tables as [model], settings as key = value, strings in "quotes".',
+        hint=next((hint for sign, hint in SYNTAX_HINTS.items() if re.search(sign, line)), SYNTAX),
     )

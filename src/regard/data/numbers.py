@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
 "May be a decimal number or a whole one: neither is believed."
+
+
+def has_decimal_comma(column: Iterable[Any]) -> bool:
+    """Whether a value of the column, such as 0,5, says that its commas are decimal: 1,234 too."""
+    texts = (value.strip() for value in column if isinstance(value, str))
+    return any(DECIMAL_COMMA.fullmatch(one) and not THOUSANDS.fullmatch(one) for one in texts)
 
 
 def parse_number(value: Any) -> float | None:

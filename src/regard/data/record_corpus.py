@@ -110,6 +110,9 @@ class Corpus:
                 what += f", for they have {keys:,} different "
                 what += f"values of {self.data.group}" if self.data.group else "texts"
                 hint = f"Such rows stay in one split: give data.{split} its own file, or more rows."
+                if not self.data.group:
+                    setting = self.columns[self.text_roles[0]].setting
+                    hint += f" If they are labels, set {setting} to the column of the texts."
             raise UserError(what, topic="data", where=self.name, hint=hint)
         return rows
 

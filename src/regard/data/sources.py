@@ -189,6 +189,9 @@ def find_source(name: str, options: ReadOptions) -> Source:
             where=repr(name),
             hint="Write it into a file, one document on each line, and give that.",
         )
+    if "://" in name:
+        what = "there is no such file: an address is not read"
+        raise UserError(what, topic="data", where=name, hint="Download it, and give the file.")
     guess = closest(name, BUILTIN.names())
     hint = "Check the path; it starts at the recipe, or in the current folder. Built in: "
     raise UserError(

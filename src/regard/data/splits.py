@@ -143,10 +143,8 @@ class Splitter:
             elif len(seen) < MAX_SEEN_VALUES:
                 seen.add(value)
         if len(matched) > 1:
-            raise UserError(
+            raise record.error(
                 "data.dev and data.test both select this row",
-                topic="data",
-                where=record.at,
                 hint="Dev is for tuning, test for the final evaluation: select it for one of them.",
             )
         return matched[0] if matched else None

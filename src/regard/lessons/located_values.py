@@ -12,6 +12,7 @@ CSV file may hold several tables, each below a line with its name:
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -58,13 +59,16 @@ class LocatedValue:
 def read_located(path: Path) -> LocatedValue:
     """A .json file as it is; a .csv file as a list of rows, numbers parsed."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        content = path.read_bytes()
+        is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
     except FileNotFoundError:
         raise _error("is not there", path) from None
     except UnicodeDecodeError:
         raise _error("is not text in UTF-8", path) from None
     except OSError as error:
         raise _error(f"cannot be read ({error.strerror})", path) from None
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     if path.suffix.lower() == ".csv":
         return _parse_csv(text, path)
     if path.suffix.lower() == ".json":
@@ -132,12 +136,16 @@ class _JsonReader:
 
 def _parse_csv(text: str, path: Path) -> LocatedValue:
     rows = []
-    lines = csv.reader(io.StringIO(text), strict=True)
+    # Spreadsheets in many locales separate cells by semicolons, and write 0,5.
+    separator = next((sign for sign in ";\t" if sign in text), ",")
+    lines = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
     try:
         for row in lines:
-            if any(cell.strip() for cell in row):
+            while row and not row[-1].strip():  # spreadsheets leave them at the end of a line
+                row.pop()
+            if row:
                 cells = [
-                    _cell(cell.strip(), path, lines.line_num, number)
+                    _cell(cell.strip(), path, lines.line_num, number, has_comma=separator != ",")
                     for number, cell in enumerate(row, start=1)
                 ]
                 rows.append(LocatedValue(cells, path, lines.line_num, 1))
@@ -146,14 +154,11 @@ def _parse_csv(text: str, path: Path) -> LocatedValue:
     return LocatedValue(rows, path, 1, 1)
 
 
-def _cell(text: str, path: Path, line: int, column: int) -> LocatedValue:
-    cell = LocatedValue(_number_or_word(text), path, line, column, text)
-    if ";" in text:  # spreadsheets in many locales separate cells by semicolons and write 0,5
-        raise cell.error(
-            "cells are separated by commas, and this one contains a semicolon",
-            hint="Save it with commas between cells and points in numbers.",
-        )
-    return cell
+def _cell(text: str, path: Path, line: int, column: int, *, has_comma: bool) -> LocatedValue:
+    """`has_comma`: numbers may have a decimal comma."""
+    number = _number_or_word(text.replace(",", ".") if has_comma else text)
+    value = text if isinstance(number, str) else number
+    return LocatedValue(value, path, line, column, text)
 
 
 def _number_or_word(cell: str) -> int | float | str:
@@ -168,8 +173,7 @@ def _number_or_word(cell: str) -> int | float | str:
 def named_blocks(rows: LocatedValue, names: Sequence[str]) -> LocatedValue:
     """A CSV file whose first line begins with one of the names, as a dict from name to rows.
 
-    Anything else is returned unchanged. `head,514` is a name and its value on one line; empty
-    cells at the end of a line, as spreadsheets leave them, are ignored."""
+    Anything else is returned unchanged. `head,514` is a name and its value on one line."""
     lines = rows.value if isinstance(rows.value, list) else []
     if not lines or not _starts_block(lines[0], names):
         return rows
@@ -177,8 +181,6 @@ def named_blocks(rows: LocatedValue, names: Sequence[str]) -> LocatedValue:
     block: list[LocatedValue] = []
     for row in lines:
         cells = row.value
-        while cells[-1].cell == "":
-            cells = cells[:-1]
         if _starts_block(row, names):
             if (name := cells[0].cell) in blocks:
                 raise cells[0].error(f"{name!r} is given twice")

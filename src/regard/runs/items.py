@@ -23,6 +23,7 @@ from regard.core.untrusted import parse_json
 from regard.data.corpus import Split
 from regard.evaluation.metrics.metric import GROUP, Row, row_groups
 from regard.evaluation.metrics.perplexity import Losses
+from regard.runs.missing_run import missing_run
 
 
 def write_items(folder: Path, items: Mapping[Split, Sequence[Row]]) -> None:
@@ -43,9 +44,7 @@ def read_items(folder: str | Path, split: str) -> list[dict[str, Any]]:
     except FileNotFoundError:
         if not (Path(folder) / "recipe.toml").is_file():
             what = "is not a run" if Path(folder).exists() else "does not exist"
-            raise UserError(
-                f"{folder} {what}", topic="run", hint="`regard train` makes run folders."
-            ) from None
+            raise missing_run(Path(folder), what) from None
         raise UserError(
             f"{file} is missing, so this run cannot be compared item by item",
             topic="run",

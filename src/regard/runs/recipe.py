@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -25,6 +26,8 @@ from regard.adapters import ADAPTERS, Adapter
 from regard.adapters.full import Full
 from regard.core.errors import UserError
 from regard.core.settings import (
+    FILE_NAME,
+    FILE_NAME_RULE,
     CatalogField,
     Locate,
     Settings,
@@ -52,6 +55,12 @@ FORMAT = 4
 "Raised whenever the same recipe would give another run."
 
 
+def check_run_name(name: str, *, option: str) -> None:
+    """Raise where a name cannot be that of a run."""
+    if not re.fullmatch(FILE_NAME, name):
+        raise UserError(f"{option} {name}: give {FILE_NAME_RULE}")
+
+
 class Evaluate(Settings):
     """The final evaluation."""
 
@@ -77,7 +86,7 @@ class Samples(Settings):
 class Recipe(Settings):
     """One experiment."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: str = Field(pattern=FILE_NAME)
     "Name of the run folder."
     init_from: str | None = Field(default=None, max_length=MAX_PATH)
     "Initial model: a run or model folder, a pip package (pip:NAME), or a recipe that is run first."

@@ -60,4 +60,7 @@ CPU_FLASH = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _sdpa_backward_flops,
 }
 "torch has formulas for the fused kernels of GPUs alone."
-_FORMULAS = {**flop_registry, **{name: shape_wrapper(one) for name, one in CPU_FLASH.items()}}
+_FORMULAS = flop_registry | {
+    operator: shape_wrapper(formula)  # type: ignore[no-untyped-call]
+    for operator, formula in CPU_FLASH.items()
+}

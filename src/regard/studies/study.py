@@ -24,7 +24,7 @@ from pydantic import Field
 
 from regard.attention.kinds import BrokenKind
 from regard.core.errors import UserError
-from regard.core.settings import Settings, read_settings
+from regard.core.settings import FILE_NAME, Settings, read_settings
 from regard.core.toml import TomlTable, flatten, read_toml
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.runs.recipe import Recipe
@@ -32,7 +32,6 @@ from regard.runs.recipe_paths import PATH_KEYS, candidates_beside, find_path
 from regard.studies.sweep import RandomSweep, combinations, sweep_variants
 from regard.studies.verdicts.planned_looks import SeedPlan
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 FOLDER = r"[A-Za-z0-9][A-Za-z0-9._=,+-]*"
 RESERVED = (
     *("charts", "recipes", "study.toml", "plan.json", "outcome.json"),
@@ -46,7 +45,7 @@ Pretrain = Literal["once", "each seed"]
 class Study(Settings):
     """Variants of one recipe, compared under equal conditions."""
 
-    name: str = Field(pattern=NAME)
+    name: str = Field(pattern=FILE_NAME)
     "Name of the study's folder."
     base: str
     "Path of the recipe that variants change, relative to the study file or the current folder."

@@ -135,7 +135,7 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> Train
         name, _, moment = key.rpartition("|")
         if name in parameters:
             moments, device = optimizer.state[parameters[name]], parameters[name].device
-            moments[moment] = tensor if moment == "step" else tensor.to(device)
+            moments[moment] = tensor.to(device)  # the fused optimizer's step count too
     return state
 
 

@@ -54,11 +54,7 @@ def choose_machine(device: str, *, threads: int, precision: str = "auto") -> Mac
         device=chosen,
         precision=precision,
         threads=torch.get_num_threads(),
-        products=(
-            f"regard, {kernels.name}"
-            if kernels and chosen == "cpu" and precision == "fp32"
-            else "torch"
-        ),
+        products=f"regard, {kernels.name}" if kernels and chosen == "cpu" else "torch",
         torch=torch.__version__,
         python=platform.python_version(),
         platform=platform.platform(terse=True),

@@ -5,8 +5,8 @@ the whole batch before the backward pass, so accumulation equals the full batch.
 step s is a function of (seed, s), so a resumed run draws the same. A non-finite loss or gradient
 norm stops training, and its update is skipped.
 
-An accelerator is read once a step, after the whole step has been queued. So the device skips the
-update itself, by `found_inf` of the fused optimizer, and the host says so afterwards.
+A GPU is read once a step, after the whole step has been queued. So it skips the update itself, by
+`found_inf` of the fused optimizer, and the host says so afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from torch.optim import Optimizer
 
 from regard.batch import Batch
 from regard.core.errors import DivergenceError
-from regard.core.process.host import is_readable
 from regard.models.init_weights import named_generator
 from regard.training.batch_loader import BatchLoader
 from regard.training.checkpoint import TrainingState
@@ -43,6 +42,9 @@ from regard.training.settings import Train
 
 MAX_STEPS_PER_EVENT = 20
 "A step event holds the mean loss over the steps since the last one."
+SKIPPING_DEVICES = ("cuda", "meta")
+"""Where the fused optimizer heeds `found_inf`. Apple's GPUs ignored it in torch's earlier versions;
+the CPU is read before the update, and would only lose time by it."""
 NO_WARNING_FRACTION = 0.1
 "Fraction of the steps before the first warning about collapsed predictions."
 
@@ -226,11 +228,11 @@ def queue_update(
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     clips = settings.max_grad_norm > 0
-    if is_readable(norm):
+    if norm.device.type in SKIPPING_DEVICES:
+        optimizer.found_inf = (~(total + norm).isfinite()).float()  # type: ignore[attr-defined]
+    else:
         _check_finite(float(total), float(norm), batch, step=step, lr=lr)
         clips = clips and float(norm) > settings.max_grad_norm  # times 1 changes no bit
-    else:
-        optimizer.found_inf = (~(total + norm).isfinite()).float()  # type: ignore[attr-defined]
     if clips:
         torch.nn.utils.clip_grads_with_norm_(parameters, settings.max_grad_norm, norm)
     for group in optimizer.param_groups:

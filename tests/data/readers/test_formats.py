@@ -144,10 +144,37 @@ def test_a_comma_in_the_header_separates_columns(tmp_path: Path) -> None:
     assert read(path, column="1", header=False) == ["one; two", "three"]
 
 
-def test_csv_with_line_ends_of_old_macintoshs(tmp_path: Path) -> None:
-    message = read_error(write_file(tmp_path, "a.csv", "text,l\ra,1\rb,2\r"))
+def test_line_ends_of_macintoshs(tmp_path: Path) -> None:
+    """Excel's "CSV (Macintosh)" ends lines with CR; beside LF, CR is no line end."""
+    path = write_file(tmp_path, "a.csv", 'text,l\ra,1\r"b, c",2\r')
+    assert read(path) == ["a", "b, c"]
+    assert csv_header(path) == ["text", "l"]
+    assert read(write_file(tmp_path, "a.txt", "a\rb\r")) == ["a", "b"]
+    mixed = write_file(tmp_path, "b.csv", "text,l\ra,1\rb,2\nc,3\n")
+    assert csv_header(mixed) == []
+    message = read_error(mixed)
     assert "a carriage return in a cell that is not quoted" in message
     assert "save the file with line ends LF or CRLF" in message
+
+
+def test_quotes_in_a_csv_of_tabs(tmp_path: Path) -> None:
+    """The official files of STS-B are called .csv, separated by tabs, and quotes are ordinary."""
+    content = 'text\tlabel\n"a\t1\nb\t2\n'
+    assert "rename the file to .tsv" in read_error(write_file(tmp_path, "a.csv", content))
+    assert read(write_file(tmp_path, "a.tsv", content)) == ['"a', "b"]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_json_documents_that_are_a_table(tmp_path: Path, indent: int | None) -> None:
+    """An object with one list of rows, and what DataFrame.to_json writes."""
+    rows = [{"text": "a", "n": 1}, {"text": "b", "n": 2}]
+    wrapped = json.dumps({"version": "1", "data": rows}, indent=indent)
+    by_column = {name: {str(i): row[name] for i, row in enumerate(rows)} for name in rows[0]}
+    assert read(write_file(tmp_path, "a.json", wrapped)) == ["a", "b"]
+    assert read(write_file(tmp_path, "b.json", json.dumps(by_column, indent=indent))) == ["a", "b"]
+    # Objects on several lines are rows, whatever they hold.
+    line = json.dumps({"text": "a", "turns": [{"text": "b"}, {"text": "c"}]}) + "\n"
+    assert read(write_file(tmp_path, "c.json", 2 * line)) == ["a", "a"]
 
 
 @pytest.mark.parametrize("indent", [None, 1, 4])

@@ -56,6 +56,18 @@ def test_without_train_the_dev_file_is_taken_and_it_is_said(tmp_path: Path) -> N
     assert "dev.csv" in found.remarks[0]
 
 
+def test_folders_name_splits_where_files_do_not(tmp_path: Path) -> None:
+    """Else the files of test would be trained on."""
+    write(tmp_path, "a/train/1.csv", "a/train/2.csv", "a/test/1.csv", "a/LICENSE.txt")
+    assert names(tmp_path, "a") == {"train": ["train"], "test": ["1.csv"]}
+    # A folder that holds other files too is not named.
+    write(tmp_path, "b/1.csv", "b/2.csv", "b/dev/1.csv")
+    assert names(tmp_path, "b") == {"train": ["1.csv", "2.csv"], "dev": ["1.csv"]}
+    # What lies around the given folder says nothing.
+    write(tmp_path, "test/c/1.csv", "test/c/2.csv")
+    assert names(tmp_path, "test/c") == {"train": ["c"]}
+
+
 def test_sides_of_a_translation(tmp_path: Path) -> None:
     write(tmp_path, "train.en", "train.de", "val.en", "val.de", "test_2016.en", "test_2016.de")
     found = find_files([str(tmp_path)])

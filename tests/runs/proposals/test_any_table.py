@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from regard.core.errors import UserError
 from regard.runs.proposals.proposal import Proposal, propose
-from regard.runs.proposals.recognise import Wishes, recognise
+from regard.runs.proposals.recognise import recognise
+from regard.runs.proposals.wishes import Wishes
 from regard.runs.recipe import Recipe
 
 ROWS = 60

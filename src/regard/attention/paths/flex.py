@@ -70,9 +70,11 @@ def _build_block_mask(inputs: AttentionInputs) -> object:
     def may_attend(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return allowed(b, h, i + first_query, j + first_key)
 
+    b, h = inputs.q.shape[:2]
     return create_block_mask(
         may_attend,
-        *inputs.q.shape[:2],
+        b,
+        h,
         len(queries),
         len(keys),
         device=inputs.q.device,
@@ -84,8 +86,8 @@ def _build_block_mask(inputs: AttentionInputs) -> object:
 def _attention(*, compiled: bool) -> Callable[..., Tensor]:
     from torch.nn.attention.flex_attention import flex_attention
 
-    attention: Any = torch.compile(flex_attention) if compiled else flex_attention
-    return attention
+    attention: Callable[..., Any] = flex_attention
+    return torch.compile(attention) if compiled else attention
 
 
 @cache

@@ -1,8 +1,9 @@
-"""`regard corpus`: statistics of a corpus before training on it."""
+"""`regard corpus`: statistics of a corpus before training on it, and its rows as one table."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from regard.data.statistics import CorpusStatistics, LengthHistogram
     from regard.data.token_cache import TokenCache
 
-app = typer.Typer(help="Inspect a corpus: sizes, lengths, overlap of splits.", no_args_is_help=True)
+app = typer.Typer(
+    help="Inspect a corpus (sizes, lengths, overlap of splits), or write it as a table.",
+    no_args_is_help=True,
+)
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
 BAR_WIDTH = 40
@@ -24,11 +28,6 @@ class Unit(StrEnum):
     line = "line"
     paragraph = "paragraph"
     file = "file"
-
-
-@app.callback()
-def family() -> None:
-    """Makes `stats` a subcommand although it is the only one."""
 
 
 @app.command()
@@ -90,6 +89,35 @@ def stats(
             side_console().print(f"  {remark}", markup=False, soft_wrap=True)
 
 
+@app.command()
+def write(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A built-in corpus, or files of your own.")
+    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Table: .csv, .tsv or .jsonl.")],
+) -> None:
+    """Write the rows of a corpus as one table, in UTF-8, with every column.
+
+    Splits and groups that the corpus defines are columns too."""
+    from regard.cli.row_files import check_format, write_rows
+    from regard.core.errors import UserError
+    from regard.data.readers.records import DropCounts, ReadOptions
+    from regard.data.sources import find_source
+    from regard.evaluation.formatting import quantity
+
+    check_format(file, topic="corpus")
+    if file.exists():
+        raise UserError(f"{file} exists already", topic="corpus", hint="Give another name.")
+    found = find_source(source, ReadOptions(columns=None))
+    rows = []
+    for record in found.records(DropCounts()):
+        own = {"split": record.split, "group": record.group}
+        rows.append(record | {name: value for name, value in own.items() if value is not None})
+    write_rows(file, rows)
+    generated = "; the texts are generated" if found.generated else ""
+    console().print(f"  {file}: {quantity(len(rows), 'rows')}{generated}", markup=False)
+
+
 def _fraction_or_path(text: str) -> float | str:
     try:
         return float(text)
@@ -99,8 +127,6 @@ def _fraction_or_path(text: str) -> float | str:
 
 def _count(corpus: Corpus, tokenizer: str | None, *, folder: str, on_progress: Any) -> TokenCache:
     """A temporary cache; unlike for training, the dev split may be empty."""
-    from pathlib import Path
-
     from regard.data.token_cache import build_cache
     from regard.data.tokenizers.tokenizer import Tokenizer
     from regard.data.tokenizers.whitespace import WhitespaceTokenizer

@@ -14,10 +14,13 @@ from regard.cli.console import console
 if TYPE_CHECKING:
     from regard.data.readers.records import Unit
     from regard.data.recognition.reading import Reading
-    from regard.runs.proposals.recognise import Recognised, Wishes
+    from regard.runs.proposals.recognise import Recognised
+    from regard.runs.proposals.wishes import Wishes
 
 MAX_OFFERED = 5
 "Readings that a question offers."
+RECIPES = (".toml", ".yaml", ".yml", ".ini")
+"Files of settings, which are no data."
 WORTH_NAMING = 3.0
 "How much less likely another reading may be and is still named."
 
@@ -60,12 +63,27 @@ def new(
     from regard.core.errors import UserError
     from regard.core.files import write_text
     from regard.runs.proposals.proposal import propose
-    from regard.runs.proposals.recognise import Wishes, recognise
-    from regard.runs.recipe import Recipe
+    from regard.runs.proposals.recognise import recognise
+    from regard.runs.proposals.wishes import Wishes
+    from regard.runs.recipe import Recipe, check_run_name
 
     wishes = Wishes(task, tuple(text or ()), label, group, _check_unit(unit), header)
     run_name = name or _name_from(sources[0])
+    check_run_name(run_name, option="--name")
+    for source in sources:
+        if source.endswith(RECIPES):
+            raise UserError(
+                f"{source} is no data",
+                topic="new",
+                hint="A recipe is trained: regard train RECIPE. Give the file of texts or rows.",
+            )
     target = out or Path(f"{run_name}.toml")
+    if target.suffix != ".toml":
+        raise UserError(
+            f"--out {target}: a recipe is a file that ends in .toml",
+            topic="new",
+            hint=f"Write --out {target / run_name}.toml.",
+        )
     study = target.with_name(f"{target.stem}-study.toml")
     for file in (target, study):
         if file.exists():

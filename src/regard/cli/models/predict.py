@@ -38,11 +38,11 @@ def predict(
 
     The file needs the task's input columns; labels are not required."""
     from regard import api
-    from regard.cli.models.prediction_files import check_format, write_rows
+    from regard.cli.row_files import check_format, write_rows
     from regard.evaluation.formatting import quantity
 
     target = out or file.parent / f"{file.name}.predicted.jsonl"
-    check_format(target)
+    check_format(target, topic="predict")
     if target.exists() and file.exists() and target.samefile(file):
         raise UserError(
             f"{target} is the input file",

@@ -9,6 +9,7 @@ import typer
 
 from regard.cli.console import AsJson, console, print_json, progress_bar
 from regard.core.errors import UserError
+from regard.evaluation.formatting import quantity
 
 if TYPE_CHECKING:
     from regard.contracts.contract import Result
@@ -136,6 +137,5 @@ def _summary(results: list[Result]) -> str:
     applicable = sum(not result.is_not_applicable for result in results)
     if broken:
         return f"{len(broken)} of {len(results)} contracts are broken: {', '.join(broken)}"
-    return (
-        f"as declared: {applicable} contracts, up to {configurations:,} random configurations each"
-    )
+    each = quantity(configurations, "random configurations")
+    return f"as declared: {quantity(applicable, 'contracts')}, up to {each} each"

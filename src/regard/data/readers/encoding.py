@@ -17,6 +17,7 @@ from typing import Literal
 
 from regard.core.errors import UserError
 from regard.data.readers.compression import read_blocks
+from regard.data.readers.foreign_formats import refuse_foreign
 
 Encoding = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "cp1252"]
 
@@ -49,6 +50,7 @@ def utf8_blocks(path: Path) -> Iterator[bytes]:
     is, for the caller to report with its line."""
     blocks = read_blocks(path)
     first = _at_least(MAX_CHARACTER_BYTES, next(blocks, b""), blocks)
+    refuse_foreign(path, first)
     if marked := _marked_encoding(first):
         yield from _to_utf8(chain([first], blocks), marked, path)
         return

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
 from regard.core.untrusted import parse_json
 from regard.data.readers.compression import file_compression, read_error
+from regard.data.readers.json_document import is_list_document, json_object, rows_of_document
 from regard.data.readers.lines import read_lines
 from regard.data.readers.records import (
     SKIP_HINT,
@@ -29,25 +30,21 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can escape one; UTF-8 can
 
 
 def read_json(path: Path, reader: RecordReader) -> Iterator[Record]:
-    """JSON lines, or a JSON document: a list of objects, or SQuAD's layout."""
-    articles = squad_articles(path)
+    """JSON lines, or a JSON document (`json_document.py`), which is held in memory as a whole."""
+    document = json_object(path)
+    articles = squad_articles(document)
+    rows = rows_of_document(document)
     if articles is not None:
         yield from read_squad(articles, reader)
-    elif _is_list(path):
+    elif rows is not None:
+        yield from reader.records(_items(rows, reader, has_escapes=True))
+    elif is_list_document(path):
         yield from reader.records(_json_list(path, reader))
     else:
         yield from reader.records(_json_lines(path, reader))
 
 
-def _is_list(path: Path) -> bool:
-    """Whether a .json file begins as a list of objects does."""
-    plain = path.with_suffix("") if file_compression(path) else path
-    first = next((line for line in read_lines(path) if line.strip()), "").lstrip()
-    return plain.suffix.lower() == ".json" and re.match(r"\[\s*(\{|$)", first) is not None
-
-
 def _json_list(path: Path, reader: RecordReader) -> Iterator[RawRow]:
-    """Held in memory as a whole."""
     text = "\n".join(read_lines(path))
     try:
         found = json.loads(text)
@@ -55,10 +52,14 @@ def _json_list(path: Path, reader: RecordReader) -> Iterator[RawRow]:
         raise reader.error(
             f"not valid JSON ({problem})", hint="Write it again, best one object per line."
         ) from None
+    yield from _items(found, reader, has_escapes="\\u" in text)
+
+
+def _items(found: Iterable[Any], reader: RecordReader, *, has_escapes: bool) -> Iterator[RawRow]:
     for number, values in enumerate(found, start=1):
         at = f"item {number:,}"
         try:
-            by_role = _row_values(values, reader, at=at, has_escapes="\\u" in text)
+            by_role = _row_values(values, reader, at=at, has_escapes=has_escapes)
         except UserError as problem:
             reader.drop_bad(problem)
             continue

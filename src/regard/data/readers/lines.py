@@ -12,10 +12,11 @@ from regard.data.readers.records import Record, RecordReader, Unit, data_error
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, streamed, without line ends (LF or CRLF) and byte order mark."""
+    """The lines of a text file, streamed, without line ends (LF, CRLF, or CR alone) and byte order
+    mark."""
     done = 0
     pending: list[bytes] = []  # blocks of a line longer than a block, joined once
-    for block in utf8_blocks(path):
+    for block in _with_line_feeds(utf8_blocks(path)):
         end = block.rfind(b"\n") + 1
         if not end:
             pending.append(block)
@@ -34,6 +35,16 @@ def read_lines(path: Path) -> Iterator[str]:
         pending = [block[end:]] if block[end:] else []
     if pending:
         yield _decode(b"".join(pending), path, lines_before=done).removesuffix("\r")
+
+
+def _with_line_feeds(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines of spreadsheets saved as "CSV (Macintosh)" end with CR: then no LF is in the file."""
+    first = next(blocks, b"")
+    if b"\n" in first or b"\r" not in first[:-1]:  # the last may begin CRLF
+        yield from chain([first] if first else [], blocks)
+        return
+    for block in chain([first], blocks):
+        yield block.replace(b"\r", b"\n")
 
 
 def _decode(raw: bytes, path: Path, *, lines_before: int) -> str:

@@ -43,6 +43,9 @@ class Record(dict[str, Any]):
         self.split = split
         "The split that its source assigns it to, if the source has predefined splits."
 
+    def error(self, what: str, *, hint: str) -> UserError:
+        return UserError(what, topic="data", where=self.at, hint=hint)
+
 
 class Column(NamedTuple):
     """A column to read, and the setting that names it."""

@@ -10,37 +10,18 @@ Rajpurkar, Jia and Liang, 2018, "Know What You Don't Know: Unanswerable Question
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.core.untrusted import parse_json
-from regard.data.readers.compression import file_compression
-from regard.data.readers.lines import read_lines
 from regard.data.readers.records import SKIP_HINT, RawRow, Record, RecordReader, json_type
 
 COLUMNS = ("title", "context", "question", "answers", "answer_starts", "id", "impossible")
 
 
-def squad_articles(path: Path) -> list[Any] | None:
-    """The list under `data` if a .json file has SQuAD's layout, else None."""
-    plain = path.with_suffix("") if file_compression(path) else path
-    if plain.suffix.lower() != ".json":
-        return None
-    lines = read_lines(path)
-    first = next((line for line in lines if line.strip()), "")
-    if not first.lstrip().startswith("{"):
-        return None
-    try:
-        found = parse_json(first)
-    except ValueError:
-        # Perhaps one object over many lines. A broken line is reported by the reader of JSON lines.
-        try:
-            found = parse_json("\n".join([first, *lines]))
-        except ValueError:
-            return None
-    articles = found.get("data") if isinstance(found, dict) else None
+def squad_articles(document: Mapping[str, Any] | None) -> list[Any] | None:
+    """The list under `data` if a JSON document has SQuAD's layout, else None."""
+    articles = document.get("data") if document else None
     if not isinstance(articles, list) or not articles:
         return None
     first_article = articles[0]

@@ -9,18 +9,21 @@ more columns than are used, never fewer.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.data.readers.csv_layout import SEPARATORS, find_csv_layout
+from regard.data.readers.csv_layout import SEPARATORS, CsvLayout, find_csv_layout
 from regard.data.readers.lines import read_lines
 from regard.data.readers.records import SKIP_HINT, RawRow, Record, RecordReader
 
 # A quote that is never closed would swallow the rest of the file; no real cell is this long.
 MAX_CELL_LENGTH = 1 << 24
 CARRIAGE_RETURN = "new-line character seen in unquoted field"
+CURLY = re.compile("\\s*[“”„]")
+STRAIGHT = 'Quote cells with straight quotes, ".'
 NO_HEADER = (
     ", or set data.header = false if the file has no header line (columns are then 1, 2 and so on)"
 )
@@ -45,7 +48,7 @@ def read_csv(path: Path, reader: RecordReader) -> Iterator[Record]:
     lines = islice(read_lines(path), layout.lines_above, None)
     source = csv.reader((line + "\n" for line in lines), delimiter=layout.separator, strict=True)
     name = SEPARATORS.get(layout.separator, repr(layout.separator))
-    cells = _csv_cells(source, reader, lines_above=layout.lines_above)
+    cells = _csv_cells(source, reader, layout)
     yield from reader.records(_rows(cells, reader, fix=f"quote the {name}"))
 
 
@@ -54,10 +57,14 @@ def csv_header(path: Path) -> list[str]:
     layout = find_csv_layout(path, header=True)
     lines = islice(read_lines(path), layout.lines_above, None)
     first = next(filter(str.strip, lines), "")
-    return next(csv.reader([first], delimiter=layout.separator), [])
+    try:
+        return next(csv.reader([first], delimiter=layout.separator), [])
+    except csv.Error:  # reported by the reader of rows
+        return []
 
 
-def _csv_cells(source: Any, reader: RecordReader, *, lines_above: int) -> Iterator[_Cells]:
+def _csv_cells(source: Any, reader: RecordReader, layout: CsvLayout) -> Iterator[_Cells]:
+    separator, lines_above = layout
     number = 0
     while True:
         number += 1
@@ -70,11 +77,10 @@ def _csv_cells(source: Any, reader: RecordReader, *, lines_above: int) -> Iterat
         except csv.Error as problem:
             if "end of data" in str(problem) or "field limit" in str(problem):
                 # Never skipped: the bad row would be the rest of the file.
-                raise reader.error(
-                    "a quote is opened and never closed",
-                    at=at,
-                    hint='Close it, or write a quote inside a quoted cell twice: "".',
-                ) from None
+                hint = 'Close it, or write a quote inside a quoted cell twice: "".'
+                if separator == "\t":
+                    hint = "If quotes are ordinary characters in it, rename the file to .tsv."
+                raise reader.error("a quote is opened and never closed", at=at, hint=hint) from None
             what, fix = f"not valid CSV ({problem})", 'write a quote inside a quoted cell twice: ""'
             if str(problem).startswith(CARRIAGE_RETURN):
                 what = "a carriage return in a cell that is not quoted"
@@ -111,7 +117,8 @@ def _rows(rows: Iterator[_Cells], reader: RecordReader, *, fix: str) -> Iterator
             continue
         values = by_role(row.cells)
         if isinstance(values, str):
-            reader.drop_bad(reader.error(values, at=row.at, hint=f"{SKIP_HINT}, or {fix}."))
+            hint = STRAIGHT if any(map(CURLY.match, row.cells)) else f"{SKIP_HINT}, or {fix}."
+            reader.drop_bad(reader.error(values, at=row.at, hint=hint))
         else:
             yield RawRow(row.at, values)
 

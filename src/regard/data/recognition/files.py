@@ -6,6 +6,7 @@ train.en  train.de    →  train = "train.{de,en}", aligned line by line
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -50,12 +51,17 @@ def find_files(sources: Sequence[str]) -> Files | None:
     paths = [typed_path(source) for source in sources]
     if not all(path.exists() for path in paths):
         return None
-    files = [file for path in paths for file in (_in_folder(path) if path.is_dir() else [path])]
+    within = {
+        file: file.relative_to(path) if path.is_dir() else Path(file.name)
+        for path in paths
+        for file in (_in_folder(path) if path.is_dir() else [path])
+    }
+    files = [*within]
     if parallel := _parallel(files):
         return parallel
     by_split: dict[Split, list[Path]] = defaultdict(list)
-    for file in files:
-        by_split[_split(file)].append(file)
+    for file, relative in within.items():
+        by_split[_split(relative)].append(file)
     remarks = []
     is_split = len(by_split) > 1
     if is_split and not by_split["train"]:
@@ -65,7 +71,8 @@ def find_files(sources: Sequence[str]) -> Files | None:
         remarks.append(f"no file is called train: {names} is taken for training")
     if not is_split:
         by_split = {"train": files}
-    found = {split: tuple(map(str, by_split[split])) for split in SPLITS if by_split.get(split)}
+    folders = [path for path in paths if path.is_dir()]
+    found = {split: _named(by_split[split], folders) for split in SPLITS if by_split.get(split)}
     if len(sources) == 1 and not is_split and len(files) == len(_visible(paths[0])):
         found = {"train": (sources[0],)}
     own = {split: tuple(given) for split, given in by_split.items() if given}
@@ -73,8 +80,18 @@ def find_files(sources: Sequence[str]) -> Files | None:
 
 
 def _split(file: Path) -> Split:
-    found = split_of_name(file.name)
+    """By the name of the file, or else of a folder around it: test/part-1.csv."""
+    found = next(filter(None, map(split_of_name, reversed(file.parts))), None)
     return next((split for split in SPLITS if split == found), "train")
+
+
+def _named(files: Sequence[Path], folders: Sequence[Path]) -> tuple[str, ...]:
+    """The files, or the folder inside one of `folders` that holds them and no others."""
+    if len(files) > 1:
+        folder = Path(os.path.commonpath(files))
+        if any(given in folder.parents for given in folders) and sorted(files) == _visible(folder):
+            return (str(folder),)
+    return tuple(map(str, files))
 
 
 def _visible(path: Path) -> list[Path]:

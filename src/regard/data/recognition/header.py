@@ -28,8 +28,9 @@ KNOWN = (
 
 
 def has_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """`below` are the rows under the first one; rows of another length say nothing."""
-    rows = [row for row in below if len(row) >= len(first)]
+    """`below` are the rows under the first one; rows of another length say nothing, nor does the
+    first row again, as in files that were joined."""
+    rows = [row for row in below if len(row) >= len(first) and row != first]
     columns = [[row[index] for row in rows] for index in range(len(first))]
     return sum(_evidence(*pair) for pair in zip(first, columns, strict=True)) >= 0
 

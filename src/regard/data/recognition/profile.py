@@ -28,6 +28,8 @@ that recur, too many for labels, such as authors. `other`: objects and mixtures.
 MAX_CLASSES = 20
 MAX_CLASSES_OF_NUMBERS = 10
 "More different whole numbers are a quantity."
+MAX_EXACT = 2.0**53
+"Larger whole numbers count nothing: a float does not tell them apart."
 MIN_ROWS_OF_CLASS = 4
 "Mean rows of a value from which on a column may be a label."
 MAX_LABEL_WORDS = 5
@@ -157,6 +159,8 @@ def _kind_of_numbers(name: str, counts: Counter[str], numbers: Sequence[float]) 
             return "index"
         if counted and len(numbers) > 2:
             return "index"
+    if are_whole and max(map(abs, numbers)) >= MAX_EXACT:
+        return "id"
     if are_whole and len(counts) <= _max_labels(len(numbers), MAX_CLASSES_OF_NUMBERS):
         return "label"
     if names.ID.fullmatch(name) and are_whole:

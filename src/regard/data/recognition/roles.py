@@ -30,6 +30,8 @@ from regard.data.recognition.text_pairs import (
 )
 
 MIN_RATE = 0.9
+MIN_FILLED = 0.5
+"Fraction of the rows that have a text, of a column that is read."
 SAMPLED_ROWS = 500
 "Rows whose texts are compared with each other."
 HEADLINE_PENALTY = 3.0
@@ -43,7 +45,7 @@ class TableRoles:
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
         self.profiles = {name: profile_column(name, values) for name, values in columns.items()}
-        self.texts = self._of_kind("text")
+        self.texts = [one for one in self._of_kind("text") if one.filled >= MIN_FILLED * one.rows]
         self.lists = self._of_kind("texts")
         self.labels = self._of_kind("label")
         self.numbers = self._of_kind("number")

@@ -51,7 +51,7 @@ class TableSample:
 
     def count(self) -> str:
         files = f" in {self.files} files" if self.files > 1 else ""
-        return f"{'' if self.complete else 'more than '}{self.rows:,} rows{files}"
+        return f"{'' if self.complete else 'more than '}{_count(self.rows, 'row')}{files}"
 
     def writing(self) -> list[str]:
         """How the file is written, as far as it is worth a word."""
@@ -63,9 +63,9 @@ class TableSample:
         if not self.header:
             said.append("no header line, so columns are 1, 2, …")
         if self.empty_rows:
-            said.append(f"{self.empty_rows:,} empty rows left out")
+            said.append(f"{_count(self.empty_rows, 'empty row')} left out")
         if self.bad_rows:
-            said.append(f"{self.bad_rows:,} rows of another number of cells left out")
+            said.append(f"{_count(self.bad_rows, 'row')} of another number of cells left out")
         return said
 
 
@@ -95,6 +95,7 @@ def read_table(path: Path, *, header: bool | None = None) -> TableSample:
             characters += len(value) if isinstance(value, str) else 8
         rows += 1
     if not rows:
+        list(read_records(path, options._replace(skip_bad_rows=False), DropCounts()))  # says why
         raise data_error(path, "there is no row in this file", hint="Give rows of text.")
     return TableSample(
         path,
@@ -107,6 +108,10 @@ def read_table(path: Path, *, header: bool | None = None) -> TableSample:
         bad_rows=dropped.total("bad"),
         empty_rows=dropped.total("empty"),
     )
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def read_tables(paths: Sequence[Path], *, header: bool | None = None) -> TableSample:
@@ -128,6 +133,14 @@ def read_tables(paths: Sequence[Path], *, header: bool | None = None) -> TableSa
         bad_rows=sum(table.bad_rows for table in tables),
         empty_rows=sum(table.empty_rows for table in tables),
     )
+
+
+def repeated_headers(table: TableSample) -> int:
+    """Rows that say their columns' names, as where files with headers were joined."""
+    if not table.header:
+        return 0
+    columns = [table.columns[name] for name in table.columns]
+    return sum(list(map(str, row)) == [*table.columns] for row in zip(*columns, strict=True))
 
 
 def _check_names(path: Path, header: Sequence[str]) -> None:

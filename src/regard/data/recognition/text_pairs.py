@@ -69,11 +69,13 @@ def are_words_and_tags(words: Sequence[Any], tags: Sequence[Any]) -> bool:
         return False
     if sum(len(left) for left, _ in rows) == len(rows):  # a list of one says nothing
         return False
-    known_words = {word for left, _ in rows for word in left}
-    known_tags = {tag for _, right in rows for tag in right}
-    are_texts = all(isinstance(word, str) and len(word.split()) == 1 for word in known_words)
-    are_names = all(isinstance(tag, str | int) for tag in known_tags)
-    return are_texts and are_names and MIN_WORDS_PER_TAG * len(known_tags) <= len(known_words)
+    words_given = [word for left, _ in rows for word in left]
+    tags_given = [tag for _, right in rows for tag in right]
+    are_texts = all(isinstance(word, str) and len(word.split()) == 1 for word in words_given)
+    if not are_texts or not all(isinstance(tag, str | int) for tag in tags_given):
+        return False
+    known_words, known_tags = {*words_given}, {*tags_given}
+    return MIN_WORDS_PER_TAG * len(known_tags) <= len(known_words)
 
 
 def pair_of_texts(

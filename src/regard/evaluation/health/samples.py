@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.evaluation.formatting import quantity
 from regard.evaluation.health.repetition import (
     PAD,
     Ids,
@@ -101,7 +102,9 @@ def sample_health(
     bigrams: BigramCounts | None = None
     tokens = 0
     if n < MIN_SAMPLES or documents < n:
-        unjudged = f"{n:,} samples and {documents:,} real texts are too few to compare"
+        unjudged = (
+            f"{quantity(n, 'samples')} and {quantity(documents, 'real texts')}: too few to compare"
+        )
     else:
         generator = np.random.default_rng(seed)
         texts = match_texts(samples, reference, unknown=unknown, generator=generator)

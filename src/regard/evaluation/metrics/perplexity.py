@@ -216,7 +216,8 @@ def _scores(statistics: ItemStatistics) -> NDArray[np.float64]:
 
 def _difference(statistics: ItemStatistics) -> NDArray[np.float64]:
     model, baseline, tokens = statistics.sum(axis=-1)
-    return np.asarray((_perplexity(model / tokens) - _perplexity(baseline / tokens))[None])
+    with np.errstate(invalid="ignore"):  # documents without tokens alone have no perplexity
+        return np.asarray((_perplexity(model / tokens) - _perplexity(baseline / tokens))[None])
 
 
 def _perplexity(nats: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from regard.models.heads.task_heads import PooledHead, SentenceHead
 from regard.models.model import Model
 from regard.models.task_models.sentence_model import SentenceEncoder
 from regard.objectives import Objective, Vocabulary
+from regard.runs.missing_run import missing_run
 from regard.runs.models.saved_model import SavedModel, load_saved_model
 from regard.runs.recipe import build_tools
 from regard.runs.run import Run, check_intact
@@ -176,7 +177,7 @@ def load_model(
     """Load a run folder, a checkpoint, a `final` or imported folder; its manifest is checked."""
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
-        raise UserError(f"{folder} {what}", topic="run", hint="`regard train` makes run folders.")
+        raise missing_run(folder, what)
     model_folder = _model_folder(folder)
     saved = load_saved_model(
         model_folder,

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -19,7 +20,7 @@ from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import Data, columns_by_role, open_corpus
 from regard.data.readers.formats import read_records
 from regard.data.readers.frames import frame_rows, is_frame, read_rows
-from regard.data.readers.records import DropCounts, ReadOptions, Record, RecordReader
+from regard.data.readers.records import SKIP_HINT, DropCounts, ReadOptions, Record, RecordReader
 from regard.tasks import Problem, Task
 from regard.tasks.classification.labels import LabelProblem
 
@@ -50,7 +51,11 @@ def predict(
     """One prediction a row; None for a row without text."""
     task, problem = _task_of(loaded)
     read = _read(task, rows, header=header)
-    answers = problem.answer(loaded.model, read.answerable, on_progress=on_progress)
+    answers = (
+        problem.answer(loaded.model, read.answerable, on_progress=on_progress)
+        if read.answerable
+        else []
+    )
     by_location = {row.at: answer for row, answer in zip(read.answerable, answers, strict=True)}
     return [
         {**by_location.get(at, {"predicted": None}), "item": number, "at": at, "record": row}
@@ -68,7 +73,7 @@ def predict_probabilities(loaded: LoadedModel, rows: Any) -> NDArray[np.float64]
             hint="Take predict: its rows have a confidence.",
         )
     read = _read(task, rows, header=True)
-    logprobs = problem.logprobs(loaded.model, read.answerable)
+    logprobs = problem.logprobs(loaded.model, read.answerable) if read.answerable else []
     by_location = dict(zip((row.at for row in read.answerable), logprobs, strict=True))
     unknown = np.full(len(problem.labels), np.nan)
     found = [by_location.get(at, unknown) for at in read.locations]
@@ -137,17 +142,34 @@ def _shown(row: Any) -> str:
 
 
 def _read_file(task: Task, file: Path, *, header: bool) -> PredictionRows:
-    rows = open_corpus(
+    corpus = open_corpus(
         Data(corpus=str(file), header=header),
         task.columns(),
         types=task.column_types(),
         optional=_optional(task),
         settings=task.column_settings(),
-    ).all_records()
+    )
+    with _advice_for_files():
+        rows = corpus.all_records()
     # A built-in corpus has no other columns than those of the task.
     options = ReadOptions(columns=None, header=header)
     every = list(read_records(file, options, DropCounts())) if file.is_file() else rows
     return PredictionRows(rows, every, [row.at for row in every])
+
+
+@contextmanager
+def _advice_for_files() -> Iterator[None]:
+    """Settings that a reader proposes are those of the training, which are fixed."""
+    try:
+        yield
+    except UserError as problem:
+        if "data." not in problem.hint and "task." not in problem.hint:
+            raise
+        hint = "Columns are called as in the training; without a header line give --no-header."
+        if problem.hint.startswith(SKIP_HINT):
+            cure = problem.hint.removeprefix(SKIP_HINT).removeprefix(", or ").rstrip(".")
+            hint = f"{cure[:1].upper()}{cure[1:]}." if cure else "Correct it."
+        raise UserError(problem.what, topic=problem.topic, where=problem.where, hint=hint) from None
 
 
 def _optional(task: Task) -> list[str]:

@@ -12,6 +12,7 @@ from regard.core.process.memory_limits import MemoryLimits
 from regard.core.settings import catalog_name
 from regard.data.corpus import SPLITS
 from regard.data.statistics import SplitOverlap, SplitStatistics
+from regard.evaluation.formatting import quantity
 from regard.models.families import FAMILIES
 from regard.runs.experiment import build_experiment, forecast_experiment
 from regard.runs.models.init_from import preview_initial_model
@@ -55,6 +56,15 @@ class Validation:
     "The recommended family for the task, if the recipe has another; else empty."
     trained_first: str
     "The recipe of the initial model, if it has not been trained yet; its cost is not counted."
+
+    def __repr__(self) -> str:
+        cost = self.forecast
+        seconds = cost.seconds + cost.evaluation_seconds
+        return (
+            f"<Validation {self.recipe.name}: {quantity(cost.steps, 'steps')}, "
+            f"{cost.parameters:,} parameters, about {seconds:,.0f} s, "
+            f"{quantity(len(self.remarks), 'remarks')}>"
+        )
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
+from regard.core.errors import UserError
 from regard.data.corpus import Corpus, open_corpus
 from regard.runs.recipe import Recipe
 from regard.tasks import Task
@@ -15,6 +16,7 @@ def open_data(recipe: Recipe) -> Corpus:
     if recipe.task is None:
         return open_corpus(recipe.data)
     task = recipe.task
+    _check_distinct(task)
     return open_corpus(
         recipe.data,
         task.columns(),
@@ -22,6 +24,20 @@ def open_data(recipe: Recipe) -> Corpus:
         optional=task.optional_columns(),
         settings=task.column_settings(),
     )
+
+
+def _check_distinct(task: Task) -> None:
+    """One column is no two roles: a text does not predict itself."""
+    by_column: dict[str, str] = {}
+    for role in task.column_roles:
+        column = task.columns()[role]
+        if (other := by_column.setdefault(column, role)) != role:
+            settings = [task.column_settings().get(one, f"task.{one}") for one in (other, role)]
+            raise UserError(
+                f"{settings[0]} and {settings[1]} are both {column!r}",
+                topic="recipe",
+                hint="Name another column for one of them.",
+            )
 
 
 def data_fingerprint(recipe: Recipe) -> str:

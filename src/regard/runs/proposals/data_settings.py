@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from regard.data.recognition import names
 from regard.data.recognition.profile import as_text, is_missing
 from regard.data.recognition.reading import LANGUAGE_MODEL, Reading
 from regard.data.recognition.table import TableSample
+from regard.evaluation.formatting import join_words
 from regard.runs.proposals.language_model import propose_unit
 from regard.runs.proposals.recipe_text import RecipeSetting
-from regard.runs.proposals.recognise import Recognised, Wishes
+from regard.runs.proposals.recognise import Recognised
 from regard.runs.proposals.split_sizes import SplitSizes, propose_sizes
+from regard.runs.proposals.wishes import Wishes
 from regard.runs.recipe import Evaluate
 
 HELD_OUT: tuple[Split, ...] = ("dev", "test")
@@ -40,17 +43,7 @@ def drawn_splits(
 ) -> tuple[list[RecipeSetting], SplitSizes | None]:
     """Fractions for the splits without files or a column of their own."""
     if found.split_column is not None:
-        values = {as_text(one) for one in table.columns[found.split_column] if not is_missing(one)}
-        settings = []
-        for split in HELD_OUT:
-            own = sorted(one for one in values if names.split_of_name(one) == split)
-            by_value = {found.split_column: own}
-            settings.append(
-                RecipeSetting(split, by_value, "as the column says")
-                if own
-                else RecipeSetting(split, 0.1, "fraction of the rest")
-            )
-        return settings, None
+        return column_splits(found), None
     missing = missing_splits(found)
     shared = group or (reading.columns.get("context") if reading.task == "extractive" else None)
     units = table.rows
@@ -61,16 +54,43 @@ def drawn_splits(
     return fractions(missing, sizes.fraction), sizes
 
 
+def column_splits(found: Recognised) -> list[RecipeSetting]:
+    """Dev and test by the column that names each row's split."""
+    settings = []
+    for split in HELD_OUT:
+        values = sorted(one for one in _rows_by_value(found) if names.split_of_name(one) == split)
+        settings.append(
+            RecipeSetting(split, {found.split_column: values}, "as the column says")
+            if values
+            else RecipeSetting(split, 0.1, "fraction of the rest")
+        )
+    return settings
+
+
 def given_splits(found: Recognised, reading: Reading) -> Iterator[str]:
-    """What dev files show."""
-    table = found.tables.get("dev")
-    if table is None or reading.task not in JUDGED_BY_ACCURACY:
-        return
-    sizes = SplitSizes(1.0, table.rows, "rows", Evaluate().documents)
-    shown = sizes.difference()
-    if shown is not None:
-        used = min(table.rows, sizes.max_rows)
-        yield f"splits: the {used:,} dev rows show differences above {shown:.2f}"
+    """What dev shows that has files, or a column that names it."""
+    table, said = found.tables.get("dev"), []
+    rows = table.rows if table is not None else 0
+    if found.split_column is not None:
+        counts = _rows_by_value(found)
+        rows = sum(n for value, n in counts.items() if names.split_of_name(value) == "dev")
+        listed = join_words(f"{value} {n:,}" for value, n in counts.most_common())
+        said.append(f"as {found.split_column!r} says, {listed} rows")
+    sizes = SplitSizes(1.0, rows, "rows", Evaluate().documents)
+    shown = sizes.difference() if rows else None
+    if shown is not None and reading.task in JUDGED_BY_ACCURACY:
+        used = min(rows, sizes.max_rows)
+        said.append(f"the {used:,} dev rows show differences above {shown:.2f}")
+    if said:
+        yield ": ".join(["splits", *said])
+
+
+def _rows_by_value(found: Recognised) -> Counter[str]:
+    """How many rows have each value of the column of splits."""
+    assert found.table is not None
+    assert found.split_column is not None
+    values = found.table.columns[found.split_column]
+    return Counter(as_text(value) for value in values if not is_missing(value))
 
 
 def data_settings(found: Recognised, reading: Reading, wishes: Wishes) -> Iterator[RecipeSetting]:
@@ -88,6 +108,15 @@ def data_settings(found: Recognised, reading: Reading, wishes: Wishes) -> Iterat
         yield RecipeSetting("header", False, "the first line is a row; columns are 1, 2, …")
     if any(table.bad_rows for table in found.tables.values()):
         yield RecipeSetting("skip_bad_rows", True, "rows with another number of cells, counted")
+    elif any(lacks_targets(table, reading) for table in found.tables.values()):
+        yield RecipeSetting("skip_bad_rows", True, "rows without a label, counted")
+
+
+def lacks_targets(table: TableSample, reading: Reading) -> bool:
+    """Whether rows lack what is predicted; of a question, no answer is one too."""
+    if reading.target is None or reading.task == "extractive":
+        return False
+    return any(map(is_missing, table.columns.get(reading.target, ())))
 
 
 def group_setting(group: str | None) -> list[RecipeSetting]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,6 +14,7 @@ from regard.core.errors import UserError
 from regard.data.corpus import Data, open_corpus
 from regard.data.readers.lines import read_lines
 from regard.data.readers.records import Unit
+from regard.data.recognition.profile import MAX_CLASSES, MIN_ROWS_OF_CLASS
 from regard.data.recognition.words import count_words
 from regard.runs.proposals.lengths import TOKENS_PER_WORD, round_up
 from regard.runs.proposals.recipe_text import RecipeSetting
@@ -81,6 +83,19 @@ def looks_tagged(path: Path) -> bool:
         return False
     words, tags = ({line[at] for line in lines if len(line) == widths[-1]} for at in (0, -1))
     return 2 * len(tags) <= len(words)
+
+
+def folders_like_labels(files: Sequence[Path]) -> list[str]:
+    """The names of the folders, if the files lie in a few folders that hold several each."""
+    counts = Counter(file.parent.name for file in files)
+    is_few = 2 <= len(counts) <= MAX_CLASSES and min(counts.values()) >= MIN_ROWS_OF_CLASS
+    return sorted(counts) if is_few else []
+
+
+def begins_with_labels(path: Path) -> bool:
+    """Whether lines begin with a label as fastText writes it."""
+    lines = [line for line in islice(read_lines(path), 100) if line.strip()]
+    return bool(lines) and all(line.startswith("__label__") for line in lines)
 
 
 def choose_language_model(preview: CorpusPreview, *, where: str) -> ModelChoice:

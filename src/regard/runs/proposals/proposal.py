@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from regard.data.recognition.table import TableSample
 from regard.evaluation.formatting import join_words
 from regard.runs.proposals.data_settings import (
     JUDGED_BY_ACCURACY,
+    column_splits,
     data_settings,
     document_unit,
     drawn_splits,
@@ -22,8 +24,11 @@ from regard.runs.proposals.data_settings import (
     missing_splits,
 )
 from regard.runs.proposals.describe import columns_left_out, label_line, table_line, text_line
+from regard.runs.proposals.doubts import table_doubts
 from regard.runs.proposals.language_model import (
+    begins_with_labels,
     choose_language_model,
+    folders_like_labels,
     looks_like_a_table,
     looks_tagged,
     preview_corpus,
@@ -31,10 +36,11 @@ from regard.runs.proposals.language_model import (
 from regard.runs.proposals.lengths import measure, measure_texts
 from regard.runs.proposals.overlap import copied_rows
 from regard.runs.proposals.recipe_text import RecipeSetting, recipe_toml
-from regard.runs.proposals.recognise import Recognised, Wishes
+from regard.runs.proposals.recognise import Recognised
 from regard.runs.proposals.split_sizes import propose_document_fraction
 from regard.runs.proposals.study_text import deciding_score, study_toml
 from regard.runs.proposals.task_model import ModelChoice, choose_model
+from regard.runs.proposals.wishes import Wishes
 from regard.tasks import TASKS
 
 MIN_ROWS = 20
@@ -80,7 +86,8 @@ def propose(
             "train": [*model.train, RecipeSetting("seed", 0)],
         },
     )
-    lines = [*said, f"model: {model.said}", *found.remarks]
+    doubts = table_doubts(found.table, reading) if found.table is not None else ()
+    lines = [*said, *doubts, f"model: {model.said}", *found.remarks]
     return Proposal(recipe, study_toml(recipe_file, model.change, decides=decides), tuple(lines))
 
 
@@ -138,23 +145,45 @@ def _texts(
     where = ", ".join(sources) + (f", column {column!r}" if found.table is not None else "")
     model = choose_language_model(preview, where=where)
     fraction = propose_document_fraction(len(preview.document_words))
-    settings = fractions(missing_splits(found), fraction)
+    settings = (
+        column_splits(found)
+        if found.split_column is not None
+        else fractions(missing_splits(found), fraction)
+    )
     held_out = round(fraction * len(preview.document_words))
     written = f", {found.table.describe()}" if found.table is not None else ""
     said = [f"{', '.join(map(_short, sources))}: {preview.describe()}{written}"]
     said.append(f"task: {reading.describe() if found.table is not None else 'language model'}")
-    if found.table is not None and (others := columns_left_out(found.table, reading, None, None)):
+    if found.table is not None and (
+        others := columns_left_out(found.table, reading, None, found.split_column)
+    ):
         said.append(others)
-    if settings:
+    if found.split_column is not None:
+        said += given_splits(found, reading)
+    elif settings:
         drawn = join_words(f"{one.key} = {one.value:g}" for one in settings)
         said.append(f"splits: {drawn}: about {held_out:,} documents each")
-    first = Path(sources[0])
-    if found.table is None and first.is_file():
-        if looks_tagged(first):
-            said.append(f"{first.name} looks like words with tags: to tag, rename it to .conll")
-        elif looks_like_a_table(first):
-            said.append(f"{first.name} has tabs in every line: if it is a table, rename it to .tsv")
+    if found.table is None:
+        said += _other_layouts(Path(sources[0]), found)
     return settings, model, said
+
+
+def _other_layouts(first: Path, found: Recognised) -> Iterator[str]:
+    """What plain text may be besides, and how to say so."""
+    if labels := folders_like_labels(found.files.paths.get("train", ())):
+        shown = join_words(labels[:4]) + (", …" if len(labels) > 4 else "")
+        yield f"the files lie in folders: if {shown} are labels, write a table of text and label"
+    if not first.is_file():
+        return
+    if looks_tagged(first):
+        yield f"{first.name} looks like words with tags: to tag, rename it to .conll"
+    elif looks_like_a_table(first):
+        yield f"{first.name} has tabs in every line: if it is a table, rename it to .tsv"
+    elif begins_with_labels(first):
+        yield (
+            f"{first.name} begins each line with __label__: to classify, write a table of text "
+            "and label"
+        )
 
 
 def _parallel(found: Recognised) -> tuple[list[RecipeSetting], ModelChoice, list[str]]:

@@ -32,12 +32,18 @@ def recipe_toml(about: Sequence[str], tables: Tables) -> str:
 
 
 def _line(setting: RecipeSetting) -> str:
-    if isinstance(setting.value, dict):
-        inside = ", ".join(tomli_w.dumps({k: v}).strip() for k, v in setting.value.items())
-        plain = f"{tomli_w.dumps({setting.key: 0}).partition(' =')[0]} = {{ {inside} }}"
-    elif isinstance(setting.value, list | tuple):
-        inside = ", ".join(tomli_w.dumps({"x": one}).strip()[4:] for one in setting.value)
-        plain = f"{tomli_w.dumps({setting.key: 0}).partition(' =')[0]} = [{inside}]"
-    else:
-        plain = tomli_w.dumps({setting.key: setting.value}).rstrip()
+    plain = f"{_key(setting.key)} = {_value(setting.value)}"
     return f"{plain:<{COMMENT_COLUMN}} # {setting.why}" if setting.why else plain
+
+
+def _key(key: str) -> str:
+    return tomli_w.dumps({key: 0}).removesuffix(" = 0\n")
+
+
+def _value(value: Any) -> str:
+    """On one line, where tomli_w writes a list over several."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_key(key)} = {_value(one)}' for key, one in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return tomli_w.dumps({"x": value}).strip()[4:]

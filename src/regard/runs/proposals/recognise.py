@@ -13,36 +13,37 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from regard.core.errors import UserError, closest, did_you_mean
-from regard.core.printable import first_few
+from regard.core.errors import UserError
 from regard.data.corpus import Split
 from regard.data.overlap.straddling import likely_group_columns
 from regard.data.readers.formats import file_format
-from regard.data.readers.records import Unit
 from regard.data.recognition import names
 from regard.data.recognition.files import Files, find_files, parallel_name
-from regard.data.recognition.profile import as_text, is_missing, profile_column
+from regard.data.recognition.profile import (
+    ColumnProfile,
+    as_text,
+    is_missing,
+    profile_column,
+)
 from regard.data.recognition.reading import LANGUAGE_MODEL, Reading
 from regard.data.recognition.roles import find_readings
 from regard.data.recognition.table import TableSample, read_tables
+from regard.runs.proposals.wishes import (
+    RECOGNISED,
+    Wishes,
+    check_classes,
+    check_task,
+    check_wishes,
+)
 from regard.tasks import TASKS
 
-RECOGNISED = (
-    *("classification", "pairs", "regression", "similarity", "extractive", "recall"),
-    *("translation", "summarisation", "tagging"),
+LISTS = (
+    'Write a row for each text, such as {"text": "…", "label": "…"}; a conversation as one text.'
 )
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What the user said about the data; None and empty: recognise it."""
-
-    task: str | None = None
-    texts: tuple[str, ...] = ()
-    label: str | None = None
-    group: str | None = None
-    unit: Unit | None = None
-    header: bool | None = None
+WORD_A_ROW = (
+    "A word in each row has no sentences: write a .conll file, a word and its tag on each line and "
+    "a blank line after each sentence."
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def recognise(sources: Sequence[str], wishes: Wishes) -> Recognised:
         "train": read_tables(files.paths.get("train", [first]), header=wishes.header)
     }
     train = tables["train"]
-    _check_names(train, wishes)
+    check_wishes(train, wishes)
     split_column = None if len(files.splits) > 1 else _split_column(train.columns)
     columns = {
         name: values
@@ -99,21 +100,6 @@ def recognise(sources: Sequence[str], wishes: Wishes) -> Recognised:
     readings = choose(find_readings(columns), columns, wishes, where=str(first))
     found = Recognised(files, tuple(readings), tables, split_column, files.remarks)
     return _with_other_splits(found)
-
-
-def check_task(task: str | None) -> None:
-    if task is None or task in (*RECOGNISED, LANGUAGE_MODEL):
-        return
-    if task in TASKS.names():
-        raise UserError(
-            f"--task {task}: `regard new` writes no recipe for it",
-            topic="new",
-            hint=f"It knows {', '.join((*RECOGNISED, LANGUAGE_MODEL))}; "
-            f"docs/settings.md has the settings of {task}.",
-        )
-    raise UserError(
-        f"--task {task}: unknown{did_you_mean(task, (*RECOGNISED, LANGUAGE_MODEL))}", topic="new"
-    )
 
 
 def choose(
@@ -133,6 +119,8 @@ def choose(
         found = (_forced(columns, replace(wishes, texts=(text,))) for text in texts)
         fitting = [reading for forced in found for reading in forced]
     if fitting:
+        if wishes.label is not None:
+            check_classes(fitting[0], columns[wishes.label], where=where)
         return fitting
     if wishes == Wishes(group=wishes.group, header=wishes.header):
         kinds = [profile_column(name, values) for name, values in columns.items()]
@@ -141,7 +129,7 @@ def choose(
             f"no column of text: {seen}{', …' if len(kinds) > 8 else ''}",
             topic="new",
             where=where,
-            hint="Name it with --text.",
+            hint=_how_to_give_texts(kinds),
         )
     raise UserError(
         "no reading fits --task, --text and --label as given",
@@ -151,6 +139,20 @@ def choose(
         + (f"found were {readings[0].describe()}" if readings else "no text was found")
         + ".",
     )
+
+
+def _how_to_give_texts(columns: Sequence[ColumnProfile]) -> str:
+    if _has_a_word_a_row(columns):
+        return WORD_A_ROW
+    if all(one.kind in ("texts", "sequence", "other") for one in columns):
+        return LISTS
+    return "Name it with --text."
+
+
+def _has_a_word_a_row(columns: Sequence[ColumnProfile]) -> bool:
+    """Whether a table has a word and its tag in each row, instead of a sentence."""
+    words = any(names.TOKEN.fullmatch(one.name) and one.mean_words < 1.5 for one in columns)
+    return words and any(names.TAG.fullmatch(one.name) for one in columns)
 
 
 def _fits(reading: Reading, wishes: Wishes) -> bool:
@@ -186,26 +188,6 @@ def _forced(columns: Mapping[str, Sequence[Any]], wishes: Wishes) -> list[Readin
         else:
             readings.append(Reading(task, named, 0.0))
     return readings
-
-
-def _check_names(table: TableSample, wishes: Wishes) -> None:
-    options = [("--text", text) for text in wishes.texts]
-    options += [("--label", wishes.label)] if wishes.label is not None else []
-    options += [("--group", wishes.group)] if wishes.group is not None else []
-    known = list(table.columns)
-    for option, name in options:
-        if name not in known or not name.strip():
-            shown = first_few(list(map(repr, known)), 12)
-            raise UserError(
-                f"{option} {name}: no column has this name{closest(name, known, quoted=True)}",
-                topic="new",
-                where=str(table.path),
-                hint=f"There are {shown}.",
-            )
-        if all(map(is_missing, table.columns[name])):
-            raise UserError(
-                f"{option} {name}: the column is empty", topic="new", where=str(table.path)
-            )
 
 
 def _split_column(columns: Mapping[str, Sequence[Any]]) -> str | None:

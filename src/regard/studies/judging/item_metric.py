@@ -14,6 +14,7 @@ import numpy as np
 
 from regard.core.errors import UserError, closest
 from regard.core.printable import first_few, truncate
+from regard.data.numbers import THOUSANDS, has_decimal_comma
 from regard.evaluation.formatting import join_words, quantity
 from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.document_losses import DocumentMetric
@@ -176,8 +177,10 @@ def _column_statistics(table: ItemTable, columns: Sequence[str], limits: Bounds)
     column = next(name for name in columns if name in table.columns)
     values = np.ones((2, len(table)))
     low, high = limits
+    has_comma = has_decimal_comma(table.columns[column])
     for row, value in enumerate(table.columns[column]):
-        number = _number(value)
+        is_decimal = has_comma and isinstance(value, str)
+        number = _number(value.replace(",", ".") if is_decimal else value)
         if number is None:
             raise _no_number(table, column, row)
         if not low <= number <= high:
@@ -214,6 +217,9 @@ def _no_number(table: ItemTable, column: str, row: int) -> UserError:
             "file; of a model that diverged, leave out the seed."
         )
         return table.error(f"{column} is {state}", row=row, hint=hint)
+    if isinstance(value, str) and THOUSANDS.fullmatch(value.strip()):
+        what = f"{column} is {value!r}, which may be decimal or in thousands"
+        return table.error(what, row=row, hint="Write numbers with a point, and without commas.")
     return table.error(
         f"{column} is {truncate(repr(value), 40)}, not a finite number",
         row=row,

@@ -117,10 +117,8 @@ class Verbalizer(LabelTask):
     def check(self, record: Record) -> None:
         label = record_label(record)
         if self.words and label not in self.words:
-            raise UserError(
+            raise record.error(
                 f"the label {label!r} has no words",
-                topic="data",
-                where=record.at,
                 hint=f"Add them: task.words has only {', '.join(map(repr, sorted(self.words)))}.",
             )
 
@@ -235,10 +233,8 @@ class VerbalizerProblem(LabelProblem[TokenModel]):
         """The tokens before the label's words."""
         prompt = [*self.start_ids, *self._fill_template(record).ids]
         if not prompt:
-            raise UserError(
+            raise record.error(
                 "the row has no token, and the tokenizer has no <start>",
-                topic="data",
-                where=record.at,
                 hint="Add a literal word to task.template.",
             )
         return prompt

@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from regard.core.errors import UserError
 from regard.data.record_corpus import Record
 from regard.tasks.qa.passage_windows import Span
 from regard.tasks.qa.recall_records import YES
@@ -78,14 +77,13 @@ def _answers(record: Record) -> list[tuple[str, int | None]]:
     answers = _as_list(record["answers"])
     starts = [start for start in _as_list(record.get("answer_starts")) if start != ""]
     if starts and len(starts) != len(answers):
-        raise _refusal(
-            record,
+        raise record.error(
             f"{len(answers)} answers and {len(starts)} starts",
-            "Give each answer one, or none at all.",
+            hint="Give each answer one, or none at all.",
         )
     for answer in answers:
         if not isinstance(answer, str):
-            raise _refusal(record, f"the answer {answer!r} is no text", "Give it as a text.")
+            raise record.error(f"the answer {answer!r} is no text", hint="Give it as a text.")
     if not starts:
         return [(answer, None) for answer in answers if answer.strip()]
     parsed_starts = (_parse_start(record, start) for start in starts)
@@ -102,10 +100,9 @@ def _parse_start(record: Record, start: Any) -> int:
     try:
         return int(start)
     except (TypeError, ValueError):
-        raise _refusal(
-            record,
+        raise record.error(
             f"the start {start!r} is no whole number",
-            "Give the index of the answer's first character, counted from 0.",
+            hint="Give the index of the answer's first character, counted from 0.",
         ) from None
 
 
@@ -117,13 +114,7 @@ def _is_impossible(record: Record) -> bool:
 def _text(record: Record, role: str) -> str:
     value = record[role]
     if not isinstance(value, str) or not value.strip():
-        raise _refusal(
-            record,
-            f"the {role} is no text, or empty",
-            f"Give it, or set task.{role} to its column.",
+        raise record.error(
+            f"the {role} is no text, or empty", hint=f"Give it, or set task.{role} to its column."
         )
     return value
-
-
-def _refusal(record: Record, what: str, hint: str) -> UserError:
-    return UserError(what, topic="data", where=record.at, hint=hint)

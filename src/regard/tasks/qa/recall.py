@@ -21,7 +21,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from regard.core.errors import UserError
 from regard.core.json_records import record_table, restore_record
 from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import Data, Split
@@ -138,12 +137,7 @@ class Recall(TextToText):
     def texts(self, record: Record) -> list[str]:
         answers = self.reference_texts(record)
         if "answer" in record and not answers:
-            raise UserError(
-                "the answer is empty",
-                topic="data",
-                where=record.at,
-                hint="Give it one, or take the row out.",
-            )
+            raise record.error("the answer is empty", hint="Give it one, or take the row out.")
         return [self.source_text(record), *answers]
 
     def find_subject(self, question: str) -> str | None:

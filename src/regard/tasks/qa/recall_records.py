@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from regard.core.errors import UserError
 from regard.data.record_corpus import Record
 
 YES = ("true", "yes", "1")
@@ -15,10 +14,8 @@ def record_answers(record: Record) -> list[str]:
     answers = value if isinstance(value, list | tuple) else [value]
     for answer in answers:
         if not isinstance(answer, str | int | float | None):
-            raise UserError(
+            raise record.error(
                 f"the answer {answer!r} is no text",
-                topic="data",
-                where=record.at,
                 hint="Give a text, or a list of texts that count.",
             )
     return [text for answer in answers if answer is not None and (text := str(answer).strip())]
@@ -32,9 +29,7 @@ def seen_in_record(record: Record) -> bool | None:
     word = str(value).strip().lower()
     if word in ("", *YES, *NO):
         return None if not word else word in YES
-    raise UserError(
+    raise record.error(
         f"seen is {value!r}, neither true nor false",
-        topic="data",
-        where=record.at,
         hint="Write true or false, or set task.seen to the column that is meant.",
     )

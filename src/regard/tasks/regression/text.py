@@ -86,10 +86,8 @@ class Regression(Task):
         """The true number of a row; refused if it is none."""
         score = parse_number(record["score"])
         if score is None:
-            raise UserError(
+            raise record.error(
                 f"the score {record['score']!r} is no number",
-                topic="data",
-                where=record.at,
                 hint="Write it as 3.5 or 3,5, without a separator of thousands, or set task.score "
                 'to the column of the numbers; for names of classes set task.kind = "classification'
                 '".',

@@ -72,10 +72,8 @@ def read_collection(source: str, *, id_column: str, text_column: str) -> Collect
     for record in collection.all_records():
         document = str(record["collection_id"]).strip()
         if document in rows:
-            raise UserError(
+            raise record.error(
                 f"document {document!r} is there twice; it also is {rows[document]}",
-                topic="data",
-                where=record.at,
                 hint="Give every document its own id, or set task.collection_id.",
             )
         rows[document] = record.at

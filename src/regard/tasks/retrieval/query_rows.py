@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from regard.core.errors import UserError
 from regard.data.record_corpus import Record
 
 
@@ -53,10 +52,8 @@ def _grades(record: Record, documents: int) -> list[float]:
     if not isinstance(value, list):
         return [_parse_grade(value, record)] * documents
     if len(value) != documents:
-        raise UserError(
+        raise record.error(
             f"{documents} documents and {len(value)} grades",
-            topic="data",
-            where=record.at,
             hint="Give each document a grade, or one grade for all.",
         )
     return [_parse_grade(grade, record) for grade in value]
@@ -68,10 +65,8 @@ def _parse_grade(value: Any, record: Record) -> float:
     except (TypeError, ValueError):
         grade = math.nan
     if not math.isfinite(grade):
-        raise UserError(
+        raise record.error(
             f"the grade {value!r} is no number",
-            topic="data",
-            where=record.at,
             hint="Give 0 or less to documents that are not relevant, more to relevant ones, "
             "or set task.relevance to its column.",
         )

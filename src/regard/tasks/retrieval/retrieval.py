@@ -131,10 +131,8 @@ class Retrieval(Task):
             grades = self.relevance_grades(record)
             if not _relevant_ids(grades):
                 why = "has no relevant document" if grades else "has no document and no judgement"
-                raise UserError(
+                raise record.error(
                     f"the query {record['query'][:40]!r} {why}, so nothing can be found for it",
-                    topic="data",
-                    where=record.at,
                     hint="Leave it out, or set task.document, task.judgements and task.query_id.",
                 )
         return records
@@ -173,10 +171,8 @@ class Retrieval(Task):
             return text
         index = self.documents.index_by_text.get(text.strip())
         if index is None:
-            raise UserError(
+            raise record.error(
                 f"the document {text[:40]!r} is not in task.collection = {self.collection!r}",
-                topic="data",
-                where=record.at,
                 hint="The documents of rows have to be in the collection, word by word.",
             )
         return self.documents.ids[index]

@@ -99,10 +99,8 @@ class Similarity(Task):
         value = record["score"]
         score = parse_number(value)
         if score is None or not self.min_score <= score <= self.max_score:
-            raise UserError(
+            raise record.error(
                 f"the score {value!r} is no number from {self.min_score:g} to {self.max_score:g}",
-                topic="data",
-                where=record.at,
                 hint="Set task.min_score and task.max_score to the range of the scores, "
                 "or task.score to their column.",
             )

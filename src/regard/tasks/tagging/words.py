@@ -69,16 +69,15 @@ class Tagging(Task):
     def check(self, record: Record) -> None:
         words, tags = self.words(record), self.tags_of(record)
         if len(words) != len(tags):
-            raise _refusal(
-                record,
+            raise record.error(
                 f"{len(words)} words and {len(tags)} tags",
-                "Give each word one tag, or set task.tokens and task.tags to other columns.",
+                hint="Give each word one tag, or set task.tokens and task.tags to other columns.",
             )
 
     def words(self, record: Record) -> list[str]:
         words = _as_list(record, "tokens")
         if not words:
-            raise _refusal(record, "a sentence without a word", "Leave it out.")
+            raise record.error("a sentence without a word", hint="Leave it out.")
         return words
 
     def tags_of(self, record: Record) -> list[str]:
@@ -90,21 +89,16 @@ def _as_list(record: Record, role: str) -> list[str]:
     value = record[role]
     found = value.split() if isinstance(value, str) else value
     if not isinstance(found, list):
-        raise _refusal(
-            record,
+        raise record.error(
             f"the {role} are {value!r}, neither a list nor a text",
-            f"Set task.{role} to their column.",
+            hint=f"Set task.{role} to their column.",
         )
     names = [str(each) for each in found]
     if bad := next((name for name in names if name.split() != [name]), None):
-        raise _refusal(
-            record, f"{bad!r} among the {role} is empty or has a space", "Write it without one."
+        raise record.error(
+            f"{bad!r} among the {role} is empty or has a space", hint="Write it without one."
         )
     return names
-
-
-def _refusal(record: Record, what: str, hint: str) -> UserError:
-    return UserError(what, topic="data", where=record.at, hint=hint)
 
 
 @dataclass(frozen=True)

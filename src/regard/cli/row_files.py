@@ -1,4 +1,4 @@
-"""Prediction files: JSON lines, CSV or TSV by file name."""
+"""Files of rows that commands write: JSON lines, CSV or TSV by file name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from regard.core.files import write_text
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
-def check_format(file: Path) -> None:
-    """Check the target before predicting, not after."""
+def check_format(file: Path, *, topic: str) -> None:
+    """Check the target before the work, not after; `topic` is the command's."""
     if file.is_dir() or file.suffix not in (".jsonl", *SEPARATORS):
         raise UserError(
             f"{file} is a folder" if file.is_dir() else f"{file} has no known format",
-            topic="predict",
+            topic=topic,
             hint="Name a file that ends in .jsonl, .csv or .tsv.",
         )
 
@@ -28,7 +28,6 @@ def check_format(file: Path) -> None:
 def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the rows atomically; in CSV and TSV the record's columns come first, and a column of
     ours that has the name of one of these is called `regard_item` and the like."""
-    check_format(file)
     if file.suffix == ".jsonl":
         write_text(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         return

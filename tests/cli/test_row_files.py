@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from regard.cli.models.prediction_files import write_rows
+from regard.cli.row_files import write_rows
 
 RECORDS = (
     {"item": "a17", "text": "fine", "at": "Ulm"},
