@@ -122,7 +122,8 @@ def machine_remarks(completed: CompletedRuns) -> list[str]:
     for fact, what in BITS_OF.items():
         where: dict[str, list[str]] = {}
         for environment, title in runs:
-            where.setdefault(str(environment.get(fact, "unknown")), []).append(title)
+            if fact in environment:  # former versions noted no CPU
+                where.setdefault(str(environment[fact]), []).append(title)
         if len(where) > 1:
             kinds = "; ".join(f"{kind}: {_shortened(titles)}" for kind, titles in where.items())
             remarks.append(
