@@ -29,6 +29,13 @@ MEMORY_KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(10**11)}
 "For a peer: glibc retains all freed memory, also blocks larger than those regard retains."
 
 
+def has_real_time_priority() -> bool:
+    """Whether others' work gives way to this process (`chrt -r 1 COMMAND`), on Linux."""
+    if not hasattr(os, "sched_getscheduler"):
+        return False
+    return os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
+
+
 def user_environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment without what was set for speed; `changes` are a contestant's."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIXES)}

@@ -6,7 +6,8 @@
     .venv-bench/bin/python -m benchmarks.grid --seed 1 --compile               # before a run
 
 The ratio of a point is the time of its best peer over ours, by round. Kernels and thread counts are
-tuned on one draw and reported on another; a seed is a draw. Writes
+tuned on one draw and reported on another; a seed is a draw. Where other work runs, put `chrt -r 1`
+before the command: it gives way. Writes
 benchmarks/results/grid-<seed>-<simd>.json and a picture beside it.
 """
 
@@ -24,7 +25,7 @@ from typing import Any
 
 import torch
 from benchmarks.bench import cpu_name
-from benchmarks.environment import restart_in_user_environment
+from benchmarks.environment import has_real_time_priority, restart_in_user_environment
 from benchmarks.grid.contestants import COMPILED, CONTESTANTS, PEERS, ContestantProcess
 from benchmarks.grid.picture import write_picture
 from benchmarks.grid.points import NANOGPT, POINTS, draw_points
@@ -166,6 +167,7 @@ def machine() -> dict[str, Any]:
         "simd": cpu.simd_capability(),
         "kernels": library.LIBRARY.name if library.LIBRARY else "none",
         "torch": torch.__version__,
+        "real_time": has_real_time_priority(),
     }
 
 
