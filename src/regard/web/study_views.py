@@ -62,6 +62,8 @@ class Studies:
         self._kept: dict[str, ShownStudy] = {}
         self._verdicts: dict[str, tuple[float, Outcome | str]] = {}
         self._lock = threading.Lock()
+        self._drawn: set[str] = set()
+        "Addresses of charts that showed something: they will again, and need not be tried."
 
     def overview(self, request: Request) -> Response:
         """Every study with its verdict."""
@@ -90,7 +92,7 @@ class Studies:
         return page(
             "study.html.j2",
             section="studies",
-            **comparison_values(shown.evidence, _places(shown, address)),
+            **comparison_values(shown.evidence, self._places(shown, address)),
             attention={},
             watched=watched,
             address=address,
@@ -110,7 +112,7 @@ class Studies:
         return page(
             "study_report.html.j2",
             section="studies",
-            **comparison_values(shown.evidence, _places(shown, address)),
+            **comparison_values(shown.evidence, self._places(shown, address)),
             attention=group_by_text(probe_attention(shown.watched.home, outcome)),
             address=address,
         )
@@ -139,6 +141,19 @@ class Studies:
     def events(self, request: Request) -> Response:
         study = self._listing.study(request.path_params["id"])
         return changes(self._stamps, study.id, lambda: stamp(study.folder))
+
+    def _places(self, shown: ShownStudy, address: str) -> Callable[[str], list[InlineChart]]:
+        """Where the browser draws each chart of a study."""
+
+        def place(name: str) -> list[InlineChart]:
+            at = f"{address}/charts/{name}"
+            if at in self._drawn:
+                return plots.place_at(at, version=shown.stamp)
+            found = plots.place(CHARTS[name], shown.evidence, address=at, version=shown.stamp)
+            self._drawn |= {at} if found else set()
+            return found
+
+        return place
 
     def _shown(self, id: str) -> ShownStudy:
         study = self._listing.study(id)
@@ -172,16 +187,6 @@ class Studies:
             str(run.folder): id_of(run.folder.relative_to(root).as_posix()) for run in watched.runs
         }
         return {folder: id for folder, id in ids.items() if id in known}
-
-
-def _places(shown: ShownStudy, address: str) -> Callable[[str], list[InlineChart]]:
-    """Where the browser draws each chart of a study."""
-
-    def place(name: str) -> list[InlineChart]:
-        at = f"{address}/charts/{name}"
-        return plots.place(CHARTS[name], shown.evidence, address=at, version=shown.stamp)
-
-    return place
 
 
 def _read(study: ListedStudy, now: str) -> ShownStudy:
