@@ -50,6 +50,8 @@ STANDARD_LIBRARY = {"most_common", "processor", "tell"}
 "Attributes of Counter, platform and file objects, which may be used."
 SUPERLATIVES = {"most_frequent_answer", "most_predicted"}
 "Not limits."
+PARTICIPLES = {"Learned", "Masked", "SoftMasked", "ZeroMasked"}
+"Kinds of positions, objectives and attention."
 BANNED_PREFIXES = {"MOST_": "MAX_", "FEWEST_": "MIN_", "most_": "max_", "fewest_": "min_"}
 PUBLIC_CLASS = re.compile(r"^class ([A-Za-z]\w*)", flags=re.MULTILINE)
 SUSPECTS = re.compile(rf"\b(({'|'.join(BANNED)})\b|{'|'.join(BANNED_PREFIXES)})")
@@ -105,6 +107,14 @@ def test_class_names_are_unique() -> None:
             files_by_class[name].append(str(file.relative_to(SOURCE)))
     assert len(files_by_class) > 300
     assert {name: files for name, files in files_by_class.items() if len(files) > 1} == {}
+
+
+def test_classes_are_nouns() -> None:
+    """No past participle names a class, but for kinds that the field calls so."""
+    names = {
+        name for file in MODULES for name in PUBLIC_CLASS.findall(file.read_text(encoding="utf-8"))
+    }
+    assert {name for name in names if name.endswith(("ed", "own", "ept"))} == PARTICIPLES
 
 
 def test_packages_have_at_most_16_modules() -> None:

@@ -363,6 +363,7 @@ WRONG = {
     "a column of plain text": (("a.txt", "--text", "body"), "plain text"),
     "a label of plain text": (("a.txt", "--label", "mood"), "--label mood"),
     "no such file": (("none.csv",), "no such file"),
+    "no name": (("a.csv", " "), "the name of a source is empty"),
     "an empty file": (("empty.csv",), "empty.csv"),
     "a header alone": (("header.csv",), "no row"),
     "few rows": (("few.csv",), "too few"),

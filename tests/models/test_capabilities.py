@@ -31,7 +31,7 @@ ALLOWED = {
     ): "across_documents is an encoder's setting",
     **{
         ("interop/huggingface/task_heads.py", head): "transformers has a class for it"
-        for head in ("SpanHead", "ClassificationHead", "ValueHead")
+        for head in ("SpanHead", "TokenHead", "ClassificationHead", "ValueHead")
     },
     ("runs/models/model_subject.py", "Model"): "separates regard's models from foreign ones",
     ("runs/recipe.py", "Family"): "reads a value of any type before it is validated",

@@ -22,6 +22,8 @@ ARGUMENTS = [
     *("--disable-component-update", "--disable-sync", "--force-prefers-reduced-motion"),
 ]
 SERIOUS = ("serious", "critical")
+PATIENCE = 180_000
+"Milliseconds: on a busy machine a worker takes as long to import torch."
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def browser() -> Iterator[sync_api.Browser]:
         running.close()
 
 
-sync_api.expect.set_options(timeout=30_000)
+sync_api.expect.set_options(timeout=PATIENCE)
 
 
 class Visitor:
@@ -46,7 +48,7 @@ class Visitor:
         self.problems: list[str] = []
         self.context = browser.new_context(storage_state=state)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(PATIENCE)
         self.page.on("console", self._heard)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("dialog", lambda dialog: self.problems.append(f"dialog {dialog.message}"))

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,7 +15,9 @@ import pytest
 from starlette.routing import Route
 from tests.journeys.workspace import file_digests
 from tests.web.asgi import HOST, ask, guarded
+from tests.web.replay import Replay
 
+from regard import api
 from regard.reports.run_report import RUN_CHARTS
 from regard.reports.study_report import CHARTS
 from regard.web.app import build_app
@@ -72,6 +75,7 @@ def pages(ids):
     return [
         "/",
         f"/studies/{study}",
+        f"/studies/{study}/report",
         "/runs",
         "/runs?q=dot&sort=-dev.perplexity&where=model.width>=10",
         f"/runs/{runs[0]}",
@@ -196,8 +200,6 @@ def test_wrong_values_are_sentences(app, ids):
 
 
 def test_runs_are_deleted_after_confirmation_alone(tmp_path, drawn_study):
-    import shutil
-
     root = tmp_path / "runs"
     shutil.copytree(drawn_study, root / "study")
     (root / "study" / "outcome.json").unlink()
@@ -221,6 +223,45 @@ def test_runs_are_deleted_after_confirmation_alone(tmp_path, drawn_study):
     assert (deleted.status, deleted.headers["location"]) == (303, "/runs?deleted=2")
     left = sorted(path.relative_to(root).as_posix() for path in root.glob("study/*/seed-*"))
     assert left == ["study/one/seed-2", *(f"study/other/seed-{seed}" for seed in range(3))]
+
+
+def test_what_is_unfinished_damaged_or_judged_elsewhere_is_shown_too(tmp_path, drawn_study):
+    replay = Replay(drawn_study, tmp_path / "runs" / "study")
+    replay.begin("one/seed-0", lines=12)
+    replay.finish("other/seed-0")
+    replay.begin("other/seed-1", lines=0)
+    (tmp_path / "runs/study/other/seed-1/results.json").write_text("{")
+    for name in ("a", "b"):
+        rows = [
+            {"id": n, "correct": (n + len(name)) % 3 > 0, "seed": s}
+            for n in range(40)
+            for s in (0, 1)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    files = [tmp_path / f"{name}.jsonl" for name in ("a", "b")]
+    api.judge(*files, metric="correct", out=tmp_path / "runs" / "judged")
+    app, listing = guarded(build_app(tmp_path / "runs")), Listing(tmp_path / "runs")
+    table = ask(app, "/runs").text
+    assert all(state in table for state in ("running", "finished", "damaged"))
+    assert [one.name for one in listing.studies().values()] == ["judged", "study"]
+    for id in listing.studies():
+        assert ask(app, f"/studies/{id}").status == 200, ask(app, f"/studies/{id}").text
+    for id, run in listing.runs().items():
+        answer = ask(app, f"/runs/{id}")
+        assert answer.status == (400 if run.state == "damaged" else 200)
+    both = [id for id, run in listing.runs().items() if run.state != "damaged"]
+    assert "cannot be compared item by item" in ask(app, f"/compare/{both[0]}/{both[1]}").text
+
+
+def test_a_finished_study_with_parts_of_somebodys_own_is_shown_as_judged(tmp_path, drawn_study):
+    home = tmp_path / "runs" / "study"
+    shutil.copytree(drawn_study, home)
+    plan = home / "plan.json"
+    plan.write_text(plan.read_text().replace('"dot"', '"of-my-own"'))
+    assert "of-my-own" in plan.read_text()
+    (study,) = Listing(tmp_path / "runs").studies()
+    shown = ask(guarded(build_app(tmp_path / "runs")), f"/studies/{study}")
+    assert "one is better than other by" in shown.text
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path, drawn_study):

@@ -115,6 +115,7 @@ _OTHER_NAMES: Mapping[str, str] = {
     "keep_checkpoints": "save_total_limit",
     "threads": "num_threads n_threads cpu_threads",
     "device": "gpu gpus cuda use_cuda accelerator no_cuda use_cpu cpu mps n_gpu num_gpus",
+    "precision": "fp16 bf16 fp32 amp mixed_precision dtype torch_dtype half autocast",
     "tensorboard": "tb tensorboard_dir logging_dir",
 }
 "For each setting its other names."
@@ -125,6 +126,7 @@ _MIN_LR = "It is a fraction of lr: minimum / lr."
 _ACCUMULATE = "It splits the batch of batch_tokens into micro-batches; the update stays the same."
 _BATCHES = 'It takes "packed", "bucketed" or "padded".'
 _DEVICE = 'It takes "auto", "cpu", "cuda" or "mps"; one training uses one device.'
+_PRECISION = 'It takes "auto", "fp32" or "bf16".'
 _NORM = 'It takes "pre" or "post".'
 
 VALUE_HINTS: Mapping[str, str] = {
@@ -147,6 +149,15 @@ VALUE_HINTS: Mapping[str, str] = {
     "use_cpu": _DEVICE,
     "cpu": _DEVICE,
     "mps": _DEVICE,
+    "fp16": _PRECISION,
+    "bf16": _PRECISION,
+    "fp32": _PRECISION,
+    "amp": _PRECISION,
+    "half": _PRECISION,
+    "mixed_precision": _PRECISION,
+    "autocast": _PRECISION,
+    "dtype": _PRECISION,
+    "torch_dtype": _PRECISION,
     "warmup": _WARMUP,
     "warmup_steps": _WARMUP,
     "warmup_iters": _WARMUP,
@@ -181,7 +192,7 @@ _IN_TABLES: Mapping[str, str] = {
     "train": (
         "epochs max_steps batch_tokens batches accumulate lr min_lr_ratio warmup_ratio seed "
         "weight_decay max_grad_norm evaluate_every evaluate_documents patience sample_every "
-        "checkpoint_every keep_checkpoints device threads tensorboard"
+        "checkpoint_every keep_checkpoints device precision threads tensorboard"
     ),
     "adapt": "rank alpha targets",
     "evaluate": "documents ngram",
@@ -198,10 +209,7 @@ _SCHEDULE = (
     "regard's learning rate warms up and decays by a cosine; set train.warmup_ratio and "
     "train.min_lr_ratio"
 )
-_PRECISION = (
-    "regard chooses the precision by the device, fp32 on a CPU and bf16 on cuda and mps; set "
-    "train.device"
-)
+_QUANTISED = "regard trains in fp32 or bf16; set train.precision"
 _LOGGING = "regard has no external logging; use train.tensorboard = true, or events.jsonl of a run"
 _COMPILE = "regard has no torch.compile, it brings kernels of its own; leave it out"
 _LABELS = "regard finds the labels in the training rows; leave it out"
@@ -214,8 +222,7 @@ _INSTEAD_OF: Mapping[str, str] = {
     "optimizer optim optimiser opt adam adamw sgd momentum": _OPTIMIZER,
     "beta1 beta2 betas adam_beta1 adam_beta2 adam_epsilon eps epsilon": _OPTIMIZER,
     "scheduler lr_scheduler lr_scheduler_type schedule lr_schedule lr_decay gamma": _SCHEDULE,
-    "precision fp16 bf16 fp32 amp mixed_precision dtype torch_dtype half autocast": _PRECISION,
-    "load_in_8bit load_in_4bit quantization quantize": _PRECISION,
+    "load_in_8bit load_in_4bit quantization quantize": _QUANTISED,
     "wandb use_wandb wandb_project mlflow comet report_to logger logging log_every": _LOGGING,
     "logging_steps log_interval log_level verbose": _LOGGING,
     "compile torch_compile flash_attention use_flash_attention flash_attn jit": _COMPILE,

@@ -69,7 +69,7 @@ MAX_PROMPTS = 6
 def write_comparison_report(home: Path, outcome: Outcome, *, out: Path | None = None) -> Path:
     """Write page, tables and charts into the study's folder; or only the page to `out`."""
     evidence = read_evidence(home, outcome)
-    attention = [_draw_probe(one) for one in read_inspections(home, outcome)]
+    attention = probe_attention(home, outcome)
     page = comparison_html(evidence, attention)
     if out is not None:
         write_output(out, page)
@@ -105,7 +105,7 @@ def comparison_html(evidence: Evidence, attention: Sequence[ProbeAttention]) -> 
     return (
         page_templates()
         .get_template("comparison.html.j2")
-        .render(values, attention=_group_by_text(attention), layout=LAYOUT)
+        .render(values, attention=group_by_text(attention), layout=LAYOUT)
     )
 
 
@@ -183,11 +183,16 @@ def _side_by_side(
     ]
 
 
-def _group_by_text(attention: Sequence[ProbeAttention]) -> dict[str, list[ProbeAttention]]:
+def group_by_text(attention: Sequence[ProbeAttention]) -> dict[str, list[ProbeAttention]]:
     return {
         text: [one for one in attention if one.text == text]
         for text in dict.fromkeys(one.text for one in attention)
     }
+
+
+def probe_attention(home: Path, outcome: Outcome) -> list[ProbeAttention]:
+    """What is stored of every variant's attention on the probe sentences."""
+    return [_draw_probe(one) for one in read_inspections(home, outcome)]
 
 
 def _draw_probe(probe: ProbeInspection) -> ProbeAttention:
@@ -236,7 +241,7 @@ def _write_charts(folder: Path, evidence: Evidence, attention: Sequence[ProbeAtt
                     labels_to_tooltips(run_charts.to_svg(on_white)), encoding="utf-8"
                 )
                 (inside / f"{name}.png").write_bytes(run_charts.to_png(on_white))
-        for number, probes in enumerate(_group_by_text(attention).values()):
+        for number, probes in enumerate(group_by_text(attention).values()):
             for probe in probes:
                 for index, picture in enumerate(probe.draw(LIGHT, PAPER_WIDTH)):
                     suffix = f"-{index}" if index else ""

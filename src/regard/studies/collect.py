@@ -24,11 +24,6 @@ from regard.studies.completed_runs import (
     seed_tables,
 )
 from regard.studies.contamination import leave_out_overlap
-from regard.studies.divergence import (
-    compare_divergence,
-    count_diverged,
-    describe_divergences,
-)
 from regard.studies.engines.job import JobResult
 from regard.studies.equality import unequal_conditions
 from regard.studies.outcome import (
@@ -39,6 +34,11 @@ from regard.studies.outcome import (
 from regard.studies.seed_spread import LEVEL, seed_spread
 from regard.studies.study import LoadedStudy
 from regard.studies.verdicts.comparisons import Comparisons, compare_variants, compared_scores
+from regard.studies.verdicts.divergence import (
+    compare_divergence,
+    count_diverged,
+    describe_divergences,
+)
 from regard.studies.verdicts.planned_looks import PlannedLooks
 
 

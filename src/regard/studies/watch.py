@@ -166,7 +166,12 @@ def watch(home: Path) -> WatchedStudy:
                 hint="Data is prepared and budgets are divided first; look again soon.",
             )
         return WatchedStudy(home, stored, planned_seeds=len(stored.seeds))
-    loaded, planned = _stored_study(home)
+    try:
+        loaded, planned = _stored_study(home)
+    except UserError:  # it names parts of somebody's own files, or a former version's
+        if stored is None:
+            raise
+        return WatchedStudy(home, stored, planned_seeds=len(stored.seeds))
     engine = Watching()
     outcome, seeds = _so_far(loaded, planned, Pool(home, engine, ()))
     runs = tuple(_watched(job) for job in engine.jobs.values())

@@ -48,6 +48,7 @@ def build_app(root: Path) -> Starlette:
             Route(f"/studies/{ID}/{chart}", studies.chart),
             Route(f"/studies/{ID}/scores.{{format:str}}", studies.numbers),
             Route(f"/studies/{ID}/events", studies.events),
+            Route(f"/studies/{ID}/report", studies.report),
             Route("/runs", runs.table),
             Route("/runs/events", runs.table_events),
             Route("/runs/sparklines.json", runs.sparklines),

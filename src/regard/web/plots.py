@@ -43,6 +43,11 @@ def place(draw: Draw, subject: object, *, address: str, version: str = "") -> li
     to draw."""
     if _chart(draw, subject, theme="light", width=PAPER_WIDTH) is None:
         return []
+    return place_at(address, version=version)
+
+
+def place_at(address: str, *, version: str) -> list[InlineChart]:
+    """The same for a chart that is known to show something."""
     element = Markup(
         '<div class="plot" data-chart="{address}" data-version="{version}">'
         '<noscript><img src="{address}.svg" alt=""></noscript></div>'

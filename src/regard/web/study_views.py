@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -16,7 +17,12 @@ from starlette.responses import Response
 from regard.core.errors import UserError
 from regard.reports.evidence import Evidence, read_evidence
 from regard.reports.run_report import InlineChart
-from regard.reports.study_report import CHARTS, comparison_values
+from regard.reports.study_report import (
+    CHARTS,
+    comparison_values,
+    group_by_text,
+    probe_attention,
+)
 from regard.reports.study_text import verdicts_by_score
 from regard.runs.archive.record import RunRecord
 from regard.studies.outcome import Outcome, read_outcome
@@ -28,6 +34,8 @@ from regard.web.stream import Stamps, changes
 
 MAX_KEPT = 8
 "Studies whose evidence stays in memory."
+FRESH_SECONDS = 5.0
+"For which one that goes on is kept, unless its files change: who writes to it is in no stamp."
 
 
 @dataclass(frozen=True)
@@ -35,8 +43,15 @@ class ShownStudy:
     """A study as it was at a stamp, read once for the page and all of its charts."""
 
     stamp: str
+    read: float
+    "When, on the monotonic clock."
     watched: WatchedStudy
     evidence: Evidence
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether time alone may have changed it."""
+        return not self.watched.is_decided and time.monotonic() - self.read > FRESH_SECONDS
 
 
 class Studies:
@@ -47,6 +62,8 @@ class Studies:
         self._kept: dict[str, ShownStudy] = {}
         self._verdicts: dict[str, tuple[float, Outcome | str]] = {}
         self._lock = threading.Lock()
+        self._drawn: set[str] = set()
+        "Addresses of charts that showed something: they will again, and need not be tried."
 
     def overview(self, request: Request) -> Response:
         """Every study with its verdict."""
@@ -71,15 +88,11 @@ class Studies:
         watched = shown.watched
         address = f"/studies/{request.path_params['id']}"
 
-        def drawn(name: str) -> list[InlineChart]:
-            place = f"{address}/charts/{name}"
-            return plots.place(CHARTS[name], shown.evidence, address=place, version=shown.stamp)
-
         left = watched.seconds_left(now=datetime.now(UTC))
         return page(
             "study.html.j2",
             section="studies",
-            **comparison_values(shown.evidence, drawn),
+            **comparison_values(shown.evidence, self._places(shown, address)),
             attention={},
             watched=watched,
             address=address,
@@ -87,6 +100,21 @@ class Studies:
             grid=_grid(watched),
             run_ids=self._run_ids(watched),
             listed=self._listing.study(request.path_params["id"]),
+        )
+
+    def report(self, request: Request) -> Response:
+        """The report, with charts that fit the window."""
+        shown = self._shown(request.path_params["id"])
+        if not shown.watched.is_decided:
+            raise NotFoundError("the report is there once the study is decided", topic="page")
+        address = f"/studies/{request.path_params['id']}"
+        outcome = shown.watched.outcome
+        return page(
+            "study_report.html.j2",
+            section="studies",
+            **comparison_values(shown.evidence, self._places(shown, address)),
+            attention=group_by_text(probe_attention(shown.watched.home, outcome)),
+            address=address,
         )
 
     def chart(self, request: Request) -> Response:
@@ -114,13 +142,25 @@ class Studies:
         study = self._listing.study(request.path_params["id"])
         return changes(self._stamps, study.id, lambda: stamp(study.folder))
 
+    def _places(self, shown: ShownStudy, address: str) -> Callable[[str], list[InlineChart]]:
+        """Where the browser draws each chart of a study."""
+
+        def place(name: str) -> list[InlineChart]:
+            at = f"{address}/charts/{name}"
+            if at in self._drawn:
+                return plots.place_at(at, version=shown.stamp)
+            found = plots.place(CHARTS[name], shown.evidence, address=at, version=shown.stamp)
+            self._drawn |= {at} if found else set()
+            return found
+
+        return place
+
     def _shown(self, id: str) -> ShownStudy:
         study = self._listing.study(id)
         now = stamp(study.folder)
         with self._lock:
             kept = self._kept.pop(id, None)
-            if kept is None or kept.stamp != now or not kept.watched.is_decided:
-                # Before the end, time passes too: who writes is not in the stamp.
+            if kept is None or kept.stamp != now or kept.is_stale:
                 kept = _read(study, now)
             self._kept[id] = kept  # the last is the newest
             while len(self._kept) > MAX_KEPT:
@@ -161,7 +201,7 @@ def _read(study: ListedStudy, now: str) -> ShownStudy:
         ):
             running[run.variant][run.seed] = run.record
     evidence = replace(read_evidence(study.folder, watched.outcome), running=running)
-    return ShownStudy(now, watched, evidence)
+    return ShownStudy(now, time.monotonic(), watched, evidence)
 
 
 def _grid(watched: WatchedStudy) -> dict[str, list[WatchedRun]]:

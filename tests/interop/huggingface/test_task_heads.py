@@ -15,6 +15,7 @@ from regard.batch import collate
 from regard.interop.import_model import import_model
 
 TOLERANCE = 1e-5
+TAGS = ["B-PER", "O", "I-PER"]
 LABELS = {0: "world", 1: "sports", 2: "business"}
 TEXTS = ["word1 word2 word3", "word7", "word20 word3 word4 word5 word6"]
 PASSAGES = [
@@ -102,6 +103,35 @@ def test_spans_have_the_logits_of_transformers_but_for_the_constant(tmp_path):
         assert answer in row["context"]
 
 
+def tagger(name):
+    names = {"id2label": dict(enumerate(TAGS)), "label2id": {t: n for n, t in enumerate(TAGS)}}
+    table = {**SMALL, **names, "cls_token_id": 0, "sep_token_id": 2}
+    if name == "bert":
+        config = transformers.BertConfig(**table)
+        return randomise(transformers.BertForTokenClassification(config))
+    config = transformers.RobertaConfig(**{**table, "max_position_embeddings": 22})
+    return randomise(transformers.RobertaForTokenClassification(config))
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+@torch.no_grad()
+def test_tags_have_the_logits_of_transformers_and_outside_comes_first(name, tmp_path):
+    theirs = tagger(name)
+    ours, report = import_and_load(theirs, tmp_path)
+    assert (report.task, report.labels) == ("tagging", ("O", "B-PER", "I-PER"))
+    assert report.unused == report.unfilled == []
+    batch = batch_of(ours, [{"tokens": text} for text in TEXTS])
+    expected = theirs(input_ids=batch.ids, attention_mask=batch.valid.long()).logits
+    expected = expected[:, :, [TAGS.index(tag) for tag in report.labels]]
+    found = ours.model.logprobs(batch)
+    for row, (logprobs, text) in enumerate(zip(found, TEXTS, strict=True)):
+        scored = expected[row][batch.weights[row] > 0].log_softmax(dim=-1)
+        assert len(scored) == len(text.split())
+        assert (logprobs - scored).abs().max() < TOLERANCE
+    best = [" ".join(report.labels[int(n)] for n in row.argmax(dim=-1)) for row in found]
+    assert ours.predict([{"tokens": text} for text in TEXTS]) == best
+
+
 @torch.no_grad()
 def test_one_output_is_a_number(tmp_path):
     ours, report = import_and_load(
@@ -114,13 +144,15 @@ def test_one_output_is_a_number(tmp_path):
     assert (torch.tensor(ours.predict(TEXTS)) - expected).abs().max() < TOLERANCE
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "regression", "spans"])
+@pytest.mark.parametrize("name", ["bert", "roberta", "regression", "spans", "tags"])
 @torch.no_grad()
 def test_an_exported_head_is_the_imported_one(name, tmp_path):
     if name == "spans":
         config = transformers.BertConfig(**SMALL, cls_token_id=0, sep_token_id=2)
         theirs = randomise(transformers.BertForQuestionAnswering(config))
         theirs.qa_outputs.bias.zero_()
+    elif name == "tags":
+        theirs = tagger("bert")
     elif name == "regression":
         theirs = classifier("bert", id2label={0: "score"})
     else:
@@ -135,6 +167,10 @@ def test_an_exported_head_is_the_imported_one(name, tmp_path):
         assert again.config.id2label == LABELS
     ids = torch.tensor([[0, 7, 9, 11, 2], [0, 20, 6, 2, 2]])
     found, expected = again.eval()(input_ids=ids), theirs(input_ids=ids)
+    if name == "tags":
+        expected["logits"] = expected.logits[
+            :, :, [theirs.config.label2id[again.config.id2label[n]] for n in range(3)]
+        ]
     for field in ("logits", "start_logits", "end_logits"):
         if field in expected:
             assert (found[field] - expected[field]).abs().max() < TOLERANCE

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
+from regard.runs.proposals.overrides import Overrides
 from regard.runs.proposals.proposal import Proposal, propose
 from regard.runs.proposals.recognise import recognise
-from regard.runs.proposals.wishes import Wishes
 from regard.runs.recipe import Recipe
 
 ROWS = 60
@@ -52,27 +52,27 @@ def tables(draw: st.DrawFn, cells: dict[str, Any]) -> dict[str, list[Any]]:
     }
 
 
-WISHES = st.just(Wishes()) | st.builds(
-    Wishes,
+WISHES = st.just(Overrides()) | st.builds(
+    Overrides,
     task=st.sampled_from([None, None, "classification", "pairs", "extractive", "tagging"]),
     texts=st.sampled_from([(), (), ("text",), ("text", "context"), ("",)]),
     label=st.sampled_from([None, None, "label", "answers", ""]),
 )
 
 
-def propose_all(path: Path, wishes: Wishes) -> list[Proposal] | UserError:
+def propose_all(path: Path, overrides: Overrides) -> list[Proposal] | UserError:
     try:
-        found = recognise([str(path)], wishes)
+        found = recognise([str(path)], overrides)
         return [
-            propose(found, reading, wishes, name="a", recipe_file=Path("a.toml"))
+            propose(found, reading, overrides, name="a", recipe_file=Path("a.toml"))
             for reading in found.readings
         ]
     except UserError as problem:
         return problem
 
 
-def check(path: Path, wishes: Wishes) -> None:
-    proposals = propose_all(path, wishes)
+def check(path: Path, overrides: Overrides) -> None:
+    proposals = propose_all(path, overrides)
     if isinstance(proposals, UserError):
         assert "\n" not in str(proposals)
         return
@@ -88,7 +88,7 @@ def check(path: Path, wishes: Wishes) -> None:
 def test_any_csv(
     tmp_path_factory: pytest.TempPathFactory,
     table: dict[str, list[Any]],
-    wishes: Wishes,
+    overrides: Overrides,
     separator: str,
     header: bool,
 ) -> None:
@@ -97,15 +97,15 @@ def test_any_csv(
         writer = csv.writer(file, delimiter=separator)
         writer.writerows([[*table]] if header else [])
         writer.writerows(zip(*table.values(), strict=True))
-    check(path, wishes)
+    check(path, overrides)
 
 
 @settings(max_examples=15, deadline=None)
 @given(tables(CELLS | LISTS), WISHES)
 def test_any_json_lines(
-    tmp_path_factory: pytest.TempPathFactory, table: dict[str, list[Any]], wishes: Wishes
+    tmp_path_factory: pytest.TempPathFactory, table: dict[str, list[Any]], overrides: Overrides
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "a.jsonl"
     rows = (dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True))
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    check(path, wishes)
+    check(path, overrides)

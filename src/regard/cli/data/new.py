@@ -14,8 +14,8 @@ from regard.cli.console import console
 if TYPE_CHECKING:
     from regard.data.readers.records import Unit
     from regard.data.recognition.reading import Reading
-    from regard.runs.proposals.recognise import Recognised
-    from regard.runs.proposals.wishes import Wishes
+    from regard.runs.proposals.overrides import Overrides
+    from regard.runs.proposals.recognise import SourceContents
 
 MAX_OFFERED = 5
 "Readings that a question offers."
@@ -62,12 +62,12 @@ def new(
     from regard.api.settings_schema import write_schema
     from regard.core.errors import UserError
     from regard.core.files import write_text
+    from regard.runs.proposals.overrides import Overrides
     from regard.runs.proposals.proposal import propose
     from regard.runs.proposals.recognise import recognise
-    from regard.runs.proposals.wishes import Wishes
     from regard.runs.recipe import Recipe, check_run_name
 
-    wishes = Wishes(task, tuple(text or ()), label, group, _check_unit(unit), header)
+    overrides = Overrides(task, tuple(text or ()), label, group, _check_unit(unit), header)
     run_name = name or _name_from(sources[0])
     check_run_name(run_name, option="--name")
     for source in sources:
@@ -90,9 +90,9 @@ def new(
             raise UserError(
                 f"{file} exists already", topic="new", hint="Give another name with --out."
             )
-    found = recognise(sources, wishes)
+    found = recognise(sources, overrides)
     reading = _choose(found)
-    proposal = propose(found, reading, wishes, name=run_name, recipe_file=target)
+    proposal = propose(found, reading, overrides, name=run_name, recipe_file=target)
     Recipe.from_table(tomllib.loads(proposal.recipe))  # validate it before writing
     target.parent.mkdir(parents=True, exist_ok=True)
     for kind, file, text_of in (
@@ -100,13 +100,13 @@ def new(
         ("study", study, proposal.study),
     ):
         write_text(file, f"{write_schema(kind, beside=file)}\n{text_of}")
-    lines = [*proposal.said, *_other_readings(found, reading, wishes)]
+    lines = [*proposal.said, *_other_readings(found, reading, overrides)]
     lines += [f"written: {target} and {study}", f"next: regard train {target}"]
     for line in lines:
         console().print(f"  {line}", markup=False, soft_wrap=True)
 
 
-def _choose(found: Recognised) -> Reading:
+def _choose(found: SourceContents) -> Reading:
     """The likeliest reading; where several are likely, the one that the user chooses."""
     from regard.data.recognition.reading import check_decidable, rivals
 
@@ -123,9 +123,9 @@ def _choose(found: Recognised) -> Reading:
         console().print(f"  Give a number from 1 to {len(offered)}.", markup=False)
 
 
-def _other_readings(found: Recognised, reading: Reading, wishes: Wishes) -> list[str]:
+def _other_readings(found: SourceContents, reading: Reading, overrides: Overrides) -> list[str]:
     """How to choose what else the table may be."""
-    if wishes.task is not None:
+    if overrides.task is not None:
         return []
     least = reading.score - WORTH_NAMING
     others = [one for one in found.readings if one.score > least and one.task != reading.task]

@@ -1,7 +1,8 @@
-"""Task heads of checkpoints, in both directions: labels, a number, answer spans.
+"""Task heads of checkpoints, in both directions: labels, a number, tags, answer spans.
 
     …ForSequenceClassification   classifier   labels from id2label     ─   classification, or pairs
                                               one output               ─   regression
+    …ForTokenClassification      classifier   tags from id2label       ─   tagging
     …ForQuestionAnswering        qa_outputs   start and end logits     ─   extractive
 
 A config does not say whether a classifier reads one text or two: the labels of entailment mean two.
@@ -10,7 +11,7 @@ A head that has no counterpart here is left out with a remark, and its tensors a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,12 +24,15 @@ from regard.interop.huggingface.architecture import Architecture
 from regard.interop.huggingface.checkpoint import Checkpoint
 from regard.interop.huggingface.tensors import read_tensor
 from regard.models.families import FAMILIES, Family
-from regard.models.heads.task_heads import ClassificationHead, SpanHead, ValueHead
+from regard.models.heads.task_heads import ClassificationHead, SpanHead, TokenHead, ValueHead
 from regard.models.model import Model, TokenModel
 from regard.tasks import TASKS, Task, TaskState, Tools
 
 CLASSIFIER = "ForSequenceClassification"
+TAGGER = "ForTokenClassification"
 SPANS = "ForQuestionAnswering"
+OUTSIDE = "O"
+"The tag of words outside of all spans."
 ENTAILMENT = "entailment"
 REGRESSION, SINGLE_LABEL = "regression", "single_label_classification"
 
@@ -42,6 +46,8 @@ class ImportedHead:
     tensors: Mapping[str, str]
     "Our parameter of the head → its name in the file."
     remarks: list[str] = field(default_factory=list)
+    outputs: slice | list[int] = field(default_factory=lambda: slice(None))
+    "Of the file, in our order."
 
     @property
     def kind(self) -> str:
@@ -54,7 +60,7 @@ class ImportedHead:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(self.state.get("labels", ()))
+        return tuple(self.state.get("labels", self.state.get("tags", ())))
 
     @torch.no_grad()
     def attach(
@@ -66,7 +72,7 @@ class ImportedHead:
         model: Model = self.task.restore_problem(self.state, tools).attach_head(body, seed=0)
         assert model.task_head is not None
         for name, parameter in model.task_head.named_parameters():
-            parameter.copy_(read_tensor(checkpoint, self.tensors[name]))
+            parameter.copy_(read_tensor(checkpoint, self.tensors[name])[self.outputs])
         return model
 
 
@@ -75,6 +81,8 @@ def find_task_head(checkpoint: Checkpoint, remarks: list[str]) -> ImportedHead |
     name = checkpoint.config.class_name
     if name.endswith(CLASSIFIER):
         return _classifier(checkpoint, remarks)
+    if name.endswith(TAGGER):
+        return _tagger(checkpoint)
     if name.endswith(SPANS):
         return _spans(checkpoint)
     return None
@@ -100,22 +108,31 @@ def export_head(
             weight = head.boundaries.weight
             tensors = {"qa_outputs.weight": weight, "qa_outputs.bias": weight.new_zeros(2)}
             return ExportedHead(SPANS, _copied(tensors), {})
+        case TokenHead():
+            tensors = {"classifier.weight": head.labels.weight, "classifier.bias": head.labels.bias}
+            return ExportedHead(TAGGER, _copied(tensors), _label_names(state["tags"]))
         case ClassificationHead(pooling="first"):
             weight, bias = head.labels.weight, head.labels.bias
-            config = {"id2label": {str(n): label for n, label in enumerate(state["labels"])}}
+            config = _label_names(state["labels"])
         case ValueHead(pooling="first"):
             weight = head.value.weight * state["deviation"]
             bias = head.value.bias * state["deviation"] + state["mean"]
-            config = {"problem_type": REGRESSION, "id2label": {"0": "LABEL_0"}}
+            config = {"problem_type": REGRESSION, **_label_names(["LABEL_0"])}
         case _:
             return None
     if not has_pooler or architecture.classifier_name is None:  # its classes have a pooler
         return None
-    config["label2id"] = {label: int(n) for n, label in config["id2label"].items()}
     stem = architecture.classifier_name
     return ExportedHead(
         CLASSIFIER, _copied({f"{stem}.weight": weight, f"{stem}.bias": bias}), config
     )
+
+
+def _label_names(labels: Sequence[str]) -> dict[str, Any]:
+    return {
+        "id2label": {str(n): label for n, label in enumerate(labels)},
+        "label2id": {label: n for n, label in enumerate(labels)},
+    }
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -167,6 +184,22 @@ def _labels(table: Mapping[str, Any], count: int) -> list[str]:
     if len(set(found)) == count and all(found):
         return found
     return [f"LABEL_{number}" for number in range(count)]
+
+
+def _tagger(checkpoint: Checkpoint) -> ImportedHead | None:
+    """The first tag is that of words behind the context, so words outside of spans come first."""
+    if not _has(checkpoint, "classifier"):
+        return None
+    outputs = checkpoint.tensors["classifier.weight"].shape[0]
+    tags = ["-".join(label.split()) for label in _labels(checkpoint.config.table, outputs)]
+    order = sorted(range(outputs), key=lambda output: tags[output] != OUTSIDE)
+    return ImportedHead(
+        _task("tagging"),
+        {"tags": [tags[output] for output in order]},
+        _renamed("labels", "classifier"),
+        ["its head is kept, for words: a word has the tag of its first token"],
+        order,
+    )
 
 
 def _spans(checkpoint: Checkpoint) -> ImportedHead | None:

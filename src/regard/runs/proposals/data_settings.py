@@ -15,10 +15,10 @@ from regard.data.recognition.reading import LANGUAGE_MODEL, Reading
 from regard.data.recognition.table import TableSample
 from regard.evaluation.formatting import join_words
 from regard.runs.proposals.language_model import propose_unit
+from regard.runs.proposals.overrides import Overrides
 from regard.runs.proposals.recipe_text import RecipeSetting
-from regard.runs.proposals.recognise import Recognised
+from regard.runs.proposals.recognise import SourceContents
 from regard.runs.proposals.split_sizes import SplitSizes, propose_sizes
-from regard.runs.proposals.wishes import Wishes
 from regard.runs.recipe import Evaluate
 
 HELD_OUT: tuple[Split, ...] = ("dev", "test")
@@ -29,7 +29,7 @@ WHY = {
 JUDGED_BY_ACCURACY = ("classification", "pairs", "extractive", "recall")
 
 
-def missing_splits(found: Recognised) -> list[Split]:
+def missing_splits(found: SourceContents) -> list[Split]:
     """Those without files of their own."""
     return [split for split in HELD_OUT if split not in found.files.splits]
 
@@ -39,7 +39,7 @@ def fractions(splits: Sequence[Split], fraction: float) -> list[RecipeSetting]:
 
 
 def drawn_splits(
-    found: Recognised, table: TableSample, reading: Reading, group: str | None
+    found: SourceContents, table: TableSample, reading: Reading, group: str | None
 ) -> tuple[list[RecipeSetting], SplitSizes | None]:
     """Fractions for the splits without files or a column of their own."""
     if found.split_column is not None:
@@ -54,7 +54,7 @@ def drawn_splits(
     return fractions(missing, sizes.fraction), sizes
 
 
-def column_splits(found: Recognised) -> list[RecipeSetting]:
+def column_splits(found: SourceContents) -> list[RecipeSetting]:
     """Dev and test by the column that names each row's split."""
     settings = []
     for split in HELD_OUT:
@@ -67,7 +67,7 @@ def column_splits(found: Recognised) -> list[RecipeSetting]:
     return settings
 
 
-def given_splits(found: Recognised, reading: Reading) -> Iterator[str]:
+def given_splits(found: SourceContents, reading: Reading) -> Iterator[str]:
     """What dev shows that has files, or a column that names it."""
     table, said = found.tables.get("dev"), []
     rows = table.rows if table is not None else 0
@@ -85,7 +85,7 @@ def given_splits(found: Recognised, reading: Reading) -> Iterator[str]:
         yield ": ".join(["splits", *said])
 
 
-def _rows_by_value(found: Recognised) -> Counter[str]:
+def _rows_by_value(found: SourceContents) -> Counter[str]:
     """How many rows have each value of the column of splits."""
     assert found.table is not None
     assert found.split_column is not None
@@ -93,13 +93,15 @@ def _rows_by_value(found: Recognised) -> Counter[str]:
     return Counter(as_text(value) for value in values if not is_missing(value))
 
 
-def data_settings(found: Recognised, reading: Reading, wishes: Wishes) -> Iterator[RecipeSetting]:
+def data_settings(
+    found: SourceContents, reading: Reading, overrides: Overrides
+) -> Iterator[RecipeSetting]:
     splits = found.files.splits
     yield RecipeSetting("corpus", _one_or_list(splits["train"]))
     if reading.task == LANGUAGE_MODEL:
-        if found.table is not None or wishes.texts:
+        if found.table is not None or overrides.texts:
             yield RecipeSetting("text", reading.columns["text"], "the column with the text")
-        elif (unit := document_unit(found, wishes)) not in (None, "line"):
+        elif (unit := document_unit(found, overrides)) not in (None, "line"):
             yield RecipeSetting("unit", unit, "what one document is")
     for split in HELD_OUT:
         if split in splits:
@@ -123,10 +125,10 @@ def group_setting(group: str | None) -> list[RecipeSetting]:
     return [] if group is None else [RecipeSetting("group", group, "each value stays in one split")]
 
 
-def document_unit(found: Recognised, wishes: Wishes) -> Any:
+def document_unit(found: SourceContents, overrides: Overrides) -> Any:
     """The document unit of plain text; None for tables and what is no file."""
-    if wishes.unit is not None:
-        return wishes.unit
+    if overrides.unit is not None:
+        return overrides.unit
     first = Path(found.files.splits["train"][0])
     if found.table is not None or not first.is_file() or file_format(first) != "txt":
         return None

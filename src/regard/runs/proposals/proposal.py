@@ -35,12 +35,12 @@ from regard.runs.proposals.language_model import (
 )
 from regard.runs.proposals.lengths import measure, measure_texts
 from regard.runs.proposals.overlap import copied_rows
+from regard.runs.proposals.overrides import Overrides
 from regard.runs.proposals.recipe_text import RecipeSetting, recipe_toml
-from regard.runs.proposals.recognise import Recognised
+from regard.runs.proposals.recognise import SourceContents
 from regard.runs.proposals.split_sizes import propose_document_fraction
 from regard.runs.proposals.study_text import deciding_score, study_toml
 from regard.runs.proposals.task_model import ModelChoice, choose_model
-from regard.runs.proposals.wishes import Wishes
 from regard.tasks import TASKS
 
 MIN_ROWS = 20
@@ -58,14 +58,14 @@ class Proposal:
 
 
 def propose(
-    found: Recognised, reading: Reading, wishes: Wishes, *, name: str, recipe_file: Path
+    found: SourceContents, reading: Reading, overrides: Overrides, *, name: str, recipe_file: Path
 ) -> Proposal:
     """`recipe_file` is where the recipe will be, for the study names it."""
-    group = found.group(reading, wishes)
+    group = found.group(reading, overrides)
     if group == reading.columns.get("context"):
         group = None  # questions about one passage stay together anyway
     if reading.task == LANGUAGE_MODEL:
-        drawn, model, said = _texts(found, reading, wishes)
+        drawn, model, said = _texts(found, reading, overrides)
     elif found.table is None:
         drawn, model, said = _parallel(found)
     else:
@@ -79,7 +79,7 @@ def propose(
         ],
         {
             "": [RecipeSetting("name", name), *model.top],
-            "data": [*data_settings(found, reading, wishes), *drawn, *group_setting(group)],
+            "data": [*data_settings(found, reading, overrides), *drawn, *group_setting(group)],
             "tokenizer": model.tokenizer,
             "model": model.model,
             "task": [*_task(reading), *model.task] if reading.task != LANGUAGE_MODEL else [],
@@ -92,7 +92,7 @@ def propose(
 
 
 def _rows(
-    found: Recognised, table: TableSample, reading: Reading, group: str | None
+    found: SourceContents, table: TableSample, reading: Reading, group: str | None
 ) -> tuple[list[RecipeSetting], ModelChoice, list[str]]:
     """The splits, the model and what to say of a task's rows."""
     if table.rows < MIN_ROWS:
@@ -133,13 +133,13 @@ def _rows(
 
 
 def _texts(
-    found: Recognised, reading: Reading, wishes: Wishes
+    found: SourceContents, reading: Reading, overrides: Overrides
 ) -> tuple[list[RecipeSetting], ModelChoice, list[str]]:
     sources, column = found.files.splits["train"], reading.columns["text"]
     preview = preview_corpus(
         sources,
         column=column,
-        unit=document_unit(found, wishes) or "line",
+        unit=document_unit(found, overrides) or "line",
         header=found.table is None or found.table.header,
     )
     where = ", ".join(sources) + (f", column {column!r}" if found.table is not None else "")
@@ -168,7 +168,7 @@ def _texts(
     return settings, model, said
 
 
-def _other_layouts(first: Path, found: Recognised) -> Iterator[str]:
+def _other_layouts(first: Path, found: SourceContents) -> Iterator[str]:
     """What plain text may be besides, and how to say so."""
     if labels := folders_like_labels(found.files.paths.get("train", ())):
         shown = join_words(labels[:4]) + (", …" if len(labels) > 4 else "")
@@ -186,7 +186,7 @@ def _other_layouts(first: Path, found: Recognised) -> Iterator[str]:
         )
 
 
-def _parallel(found: Recognised) -> tuple[list[RecipeSetting], ModelChoice, list[str]]:
+def _parallel(found: SourceContents) -> tuple[list[RecipeSetting], ModelChoice, list[str]]:
     [reading] = found.readings
     sources = found.files.splits["train"]
     data = Data(corpus=sources)

@@ -1,8 +1,8 @@
 """What a user's sources hold: files by split, the table they are, and its readings.
 
-    recognise(["reviews.csv"], Wishes())  →  Recognised(files, table, readings, …)
+    recognise(["reviews.csv"], Overrides())  →  SourceContents(files, table, readings, …)
 
-Wishes are what the user said; they replace what would be recognised.
+Overrides are what the user said; they replace what would be recognised.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from regard.data.recognition.profile import (
 from regard.data.recognition.reading import LANGUAGE_MODEL, Reading
 from regard.data.recognition.roles import find_readings
 from regard.data.recognition.table import TableSample, read_tables
-from regard.runs.proposals.wishes import (
+from regard.runs.proposals.overrides import (
     RECOGNISED,
-    Wishes,
+    Overrides,
     check_classes,
+    check_overrides,
     check_task,
-    check_wishes,
 )
 from regard.tasks import TASKS
 
@@ -47,7 +47,7 @@ WORD_A_ROW = (
 
 
 @dataclass(frozen=True)
-class Recognised:
+class SourceContents:
     """The sources as a recipe names them, and what they hold."""
 
     files: Files
@@ -63,10 +63,10 @@ class Recognised:
     def table(self) -> TableSample | None:
         return self.tables.get("train")
 
-    def group(self, reading: Reading, wishes: Wishes) -> str | None:
+    def group(self, reading: Reading, overrides: Overrides) -> str | None:
         """The column whose rows stay in one split."""
-        if wishes.group is not None or self.table is None:
-            return wishes.group
+        if overrides.group is not None or self.table is None:
+            return overrides.group
         target, columns = reading.target, self.table.columns
         used = {*reading.optional.values(), target, self.split_column}
         # One of two inputs may be shared by many rows, as a passage is.
@@ -78,51 +78,54 @@ class Recognised:
         return next(iter(likely), None)
 
 
-def recognise(sources: Sequence[str], wishes: Wishes) -> Recognised:
-    check_task(wishes.task)
+def recognise(sources: Sequence[str], overrides: Overrides) -> SourceContents:
+    check_task(overrides.task)
+    if not all(source.strip() for source in sources):
+        hint = "Give files, a folder, a pattern, or a built-in corpus."
+        raise UserError("the name of a source is empty", topic="new", hint=hint)
     files = find_files(sources) or _pattern(sources)
     if files.languages:
-        return _recognise_parallel(files, wishes)
+        return _recognise_parallel(files, overrides)
     first = files.train
     if not first.is_file() or file_format(first) == "txt":
-        return _recognise_text(files, first, wishes)
+        return _recognise_text(files, first, overrides)
     tables: dict[Split, TableSample] = {
-        "train": read_tables(files.paths.get("train", [first]), header=wishes.header)
+        "train": read_tables(files.paths.get("train", [first]), header=overrides.header)
     }
     train = tables["train"]
-    check_wishes(train, wishes)
+    check_overrides(train, overrides)
     split_column = None if len(files.splits) > 1 else _split_column(train.columns)
     columns = {
         name: values
         for name, values in train.columns.items()
         if name.strip() and name != split_column  # a recipe cannot name what has no name
     }
-    readings = choose(find_readings(columns), columns, wishes, where=str(first))
-    found = Recognised(files, tuple(readings), tables, split_column, files.remarks)
+    readings = choose(find_readings(columns), columns, overrides, where=str(first))
+    found = SourceContents(files, tuple(readings), tables, split_column, files.remarks)
     return _with_other_splits(found)
 
 
 def choose(
     readings: Sequence[Reading],
     columns: Mapping[str, Sequence[Any]],
-    wishes: Wishes,
+    overrides: Overrides,
     *,
     where: str,
 ) -> list[Reading]:
     """The readings that fit what the user said; one made of it, where none was found."""
-    fitting = [reading for reading in readings if _fits(reading, wishes)]
-    if not fitting and wishes.texts:
-        fitting = list(_forced(columns, wishes))
-    if not fitting and wishes.label is not None and not wishes.texts:
+    fitting = [reading for reading in readings if _fits(reading, overrides)]
+    if not fitting and overrides.texts:
+        fitting = list(_forced(columns, overrides))
+    if not fitting and overrides.label is not None and not overrides.texts:
         # The label is said, and was not recognised as one: look again as if it were.
         texts = [reading.columns["text"] for reading in readings if reading.task == LANGUAGE_MODEL]
-        found = (_forced(columns, replace(wishes, texts=(text,))) for text in texts)
+        found = (_forced(columns, replace(overrides, texts=(text,))) for text in texts)
         fitting = [reading for forced in found for reading in forced]
     if fitting:
-        if wishes.label is not None:
-            check_classes(fitting[0], columns[wishes.label], where=where)
+        if overrides.label is not None:
+            check_classes(fitting[0], columns[overrides.label], where=where)
         return fitting
-    if wishes == Wishes(group=wishes.group, header=wishes.header):
+    if overrides == Overrides(group=overrides.group, header=overrides.header):
         kinds = [profile_column(name, values) for name, values in columns.items()]
         seen = ", ".join(f"{one.name!r} ({one.kind})" for one in kinds[:8])
         raise UserError(
@@ -155,17 +158,17 @@ def _has_a_word_a_row(columns: Sequence[ColumnProfile]) -> bool:
     return words and any(names.TAG.fullmatch(one.name) for one in columns)
 
 
-def _fits(reading: Reading, wishes: Wishes) -> bool:
-    is_label = wishes.label in (None, reading.target)
-    is_task = wishes.task in (None, reading.task)
-    return is_label and is_task and (not wishes.texts or {*wishes.texts} == {*reading.inputs})
+def _fits(reading: Reading, overrides: Overrides) -> bool:
+    is_label = overrides.label in (None, reading.target)
+    is_task = overrides.task in (None, reading.task)
+    return is_label and is_task and (not overrides.texts or {*overrides.texts} == {*reading.inputs})
 
 
-def _forced(columns: Mapping[str, Sequence[Any]], wishes: Wishes) -> list[Reading]:
+def _forced(columns: Mapping[str, Sequence[Any]], overrides: Overrides) -> list[Reading]:
     """The reading that the user names, whatever the columns look like."""
-    *texts, label = (*wishes.texts, wishes.label)
+    *texts, label = (*overrides.texts, overrides.label)
     if label is None:
-        fits_text = wishes.task in (None, LANGUAGE_MODEL) and len(texts) == 1
+        fits_text = overrides.task in (None, LANGUAGE_MODEL) and len(texts) == 1
         return [Reading(LANGUAGE_MODEL, {"text": texts[0]}, 0.0)] if fits_text else []
     profile = profile_column(label, columns[label])
     is_number = profile.kind == "number"
@@ -174,9 +177,11 @@ def _forced(columns: Mapping[str, Sequence[Any]], wishes: Wishes) -> list[Readin
         2: ["similarity" if is_number else "pairs"],
     }
     possible = by_texts.get(len(texts), [])
-    if wishes.task is not None:
-        roles = TASKS.get(wishes.task).part().column_roles if wishes.task in RECOGNISED else ()
-        possible = [wishes.task] if len(roles) == len(texts) + 1 else []
+    if overrides.task is not None:
+        roles = (
+            TASKS.get(overrides.task).part().column_roles if overrides.task in RECOGNISED else ()
+        )
+        possible = [overrides.task] if len(roles) == len(texts) + 1 else []
     readings = []
     for task in possible:
         roles = TASKS.get(task).part().column_roles
@@ -202,7 +207,7 @@ def _split_column(columns: Mapping[str, Sequence[Any]]) -> str | None:
     return None
 
 
-def _with_other_splits(found: Recognised) -> Recognised:
+def _with_other_splits(found: SourceContents) -> SourceContents:
     """The files of dev and test, those left out that lack a column of the likeliest reading."""
     train = found.tables["train"]
     tables, splits, remarks = dict(found.tables), dict(found.files.splits), [*found.remarks]
@@ -220,8 +225,8 @@ def _with_other_splits(found: Recognised) -> Recognised:
     return replace(found, files=files, tables=tables, remarks=tuple(remarks))
 
 
-def _recognise_parallel(files: Files, wishes: Wishes) -> Recognised:
-    languages = (*wishes.texts, *((wishes.label,) if wishes.label else ()))
+def _recognise_parallel(files: Files, overrides: Overrides) -> SourceContents:
+    languages = (*overrides.texts, *((overrides.label,) if overrides.label else ()))
     if unknown := next((one for one in languages if one not in files.languages), None):
         raise UserError(
             f"no side of the files is called {unknown}",
@@ -229,9 +234,9 @@ def _recognise_parallel(files: Files, wishes: Wishes) -> Recognised:
             where=files.splits["train"][0],
             hint=f"There are {', '.join(files.languages)}.",
         )
-    if wishes.task not in (None, "translation"):
+    if overrides.task not in (None, "translation"):
         raise UserError(
-            f"--task {wishes.task} does not fit parallel files of several languages",
+            f"--task {overrides.task} does not fit parallel files of several languages",
             topic="new",
             hint="Leave it out, or give the file of one language.",
         )
@@ -245,34 +250,34 @@ def _recognise_parallel(files: Files, wishes: Wishes) -> Recognised:
             hint="Choose source and target, such as --text en --label de.",
         )
     left.sort(key=lambda language: language != "en")  # English first, as the source
-    source = wishes.texts[0] if wishes.texts else left[0]
-    target = wishes.label or next(one for one in reversed(files.languages) if one != source)
+    source = overrides.texts[0] if overrides.texts else left[0]
+    target = overrides.label or next(one for one in reversed(files.languages) if one != source)
     splits = {
         split: tuple(parallel_name(template, source, target) for template in templates)
         for split, templates in files.splits.items()
     }
     reading = Reading("translation", {"source": source, "target": target}, 0.0)
     files = Files(splits, remarks=files.remarks)
-    return Recognised(files, (reading,), remarks=files.remarks)
+    return SourceContents(files, (reading,), remarks=files.remarks)
 
 
-def _recognise_text(files: Files, first: Path, wishes: Wishes) -> Recognised:
+def _recognise_text(files: Files, first: Path, overrides: Overrides) -> SourceContents:
     """Plain text, and sources that only the readers know: a language model."""
-    if wishes.task not in (None, LANGUAGE_MODEL) or wishes.label is not None:
-        given = f"--task {wishes.task}" if wishes.task else f"--label {wishes.label}"
+    if overrides.task not in (None, LANGUAGE_MODEL) or overrides.label is not None:
+        given = f"--task {overrides.task}" if overrides.task else f"--label {overrides.label}"
         raise UserError(
             f"{given} needs columns, but {first} is plain text",
             topic="new",
             hint="Give a table: csv, tsv, jsonl or parquet.",
         )
-    if wishes.texts and first.is_file():
+    if overrides.texts and first.is_file():
         raise UserError(
-            f"--text {wishes.texts[0]} names a column, but {first} is plain text",
+            f"--text {overrides.texts[0]} names a column, but {first} is plain text",
             topic="new",
             hint="Leave it out; --unit sets the document unit.",
         )
-    columns = {"text": wishes.texts[0] if wishes.texts else "text"}
-    return Recognised(files, (Reading(LANGUAGE_MODEL, columns, 0.0),), remarks=files.remarks)
+    columns = {"text": overrides.texts[0] if overrides.texts else "text"}
+    return SourceContents(files, (Reading(LANGUAGE_MODEL, columns, 0.0),), remarks=files.remarks)
 
 
 def _pattern(sources: Sequence[str]) -> Files:

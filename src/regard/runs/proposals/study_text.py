@@ -9,14 +9,14 @@ import tomli_w
 from regard.data.recognition.profile import profile_column
 from regard.data.recognition.reading import Reading
 from regard.runs.proposals.recipe_text import RecipeSetting, recipe_toml
-from regard.runs.proposals.recognise import Recognised
+from regard.runs.proposals.recognise import SourceContents
 from regard.runs.proposals.task_model import Change
 
 MAX_MAJORITY = 0.8
 "Fraction of the rows of one class, from which on accuracy says little."
 
 
-def deciding_score(found: Recognised, reading: Reading) -> str:
+def deciding_score(found: SourceContents, reading: Reading) -> str:
     """Macro-F1 where one class has most rows; empty leaves it to the task."""
     if reading.task not in ("classification", "pairs") or found.table is None:
         return ""

@@ -1,6 +1,6 @@
 """What the user says of the data, and whether it can be so.
 
-Wishes replace what would be recognised.
+Overrides replace what would be recognised.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_CLASS_RATE = 0.5
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Overrides:
     """What the user said about the data; None and empty: recognise it."""
 
     task: str | None = None
@@ -54,11 +54,11 @@ def check_task(task: str | None) -> None:
     )
 
 
-def check_wishes(table: TableSample, wishes: Wishes) -> None:
+def check_overrides(table: TableSample, overrides: Overrides) -> None:
     """Raise where an option names no column, or one that cannot be what it says."""
-    options = [("--text", text) for text in wishes.texts]
-    options += [("--label", wishes.label)] if wishes.label is not None else []
-    options += [("--group", wishes.group)] if wishes.group is not None else []
+    options = [("--text", text) for text in overrides.texts]
+    options += [("--label", overrides.label)] if overrides.label is not None else []
+    options += [("--group", overrides.group)] if overrides.group is not None else []
     known = list(table.columns)
     for option, name in options:
         if name not in known or not name.strip():
@@ -73,8 +73,8 @@ def check_wishes(table: TableSample, wishes: Wishes) -> None:
             raise UserError(
                 f"{option} {name}: the column is empty", topic="new", where=str(table.path)
             )
-    if wishes.label in wishes.texts:
-        what = f"--text and --label are both {wishes.label}: a text does not predict itself"
+    if overrides.label in overrides.texts:
+        what = f"--text and --label are both {overrides.label}: a text does not predict itself"
         raise UserError(what, topic="new", where=str(table.path))
 
 
