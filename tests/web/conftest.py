@@ -15,6 +15,7 @@ from tests.synthetic_run import event_lines
 from tests.web.asgi import guarded
 
 from regard.studies import compare
+from regard.studies.engines import choice
 from regard.web.app import build_app
 
 HOSTILE_FOLDER = "<img src=x onerror=alert(3)> 'a\" & {{7*7}}"
@@ -59,7 +60,7 @@ def drawn_study(tmp_path_factory) -> Path:
     trainings.better_by["one"] = 30.0
     with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
         patch.setenv("REGARD_CACHE", str(folder / "cache"))
-        patch.setattr(compare, "LocalEngine", lambda **_: trainings)
+        patch.setattr(choice, "LocalEngine", lambda **_: trainings)
         compare.compare("study.toml")
     home = folder / "runs" / "study"
     for run in home.glob("*/seed-*"):
