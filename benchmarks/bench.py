@@ -129,7 +129,7 @@ def write_page(results: Iterable[dict[str, Any]]) -> None:
 
 
 def newest_grid() -> dict[str, Any] | None:
-    """The last draw whose seed is its date: what was tuned on other draws had never seen it."""
+    """The last draw whose seed is its date: its points had never been timed."""
     files = (HERE / "results").glob("grid-*.json")
     grids = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     fresh = [

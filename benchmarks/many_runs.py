@@ -2,10 +2,12 @@
 
     .venv/bin/python -m benchmarks.many_runs                    # 4 variants × 50 seeds
     .venv/bin/python -m benchmarks.many_runs --seeds 5          # minimal
+    .venv/bin/python -m benchmarks.many_runs --engine ray       # on a Ray cluster of this machine
 
 Trains the study in a temporary folder, and prints the seconds from one finished run to the next
-around the 10th and at the end, the memory of the study's own process there, the seconds of report,
-of judging again, and of `regard runs`. Writes results/many-runs.json if that folder exists.
+around the 10th and at the end, memory and CPU seconds of the study's own process (the driver), the
+seconds of report, of judging again, and of `regard runs`. Writes results/many-runs.json, or
+many-runs-ray.json, if that folder exists.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ class Recorder:
     def __init__(self) -> None:
         self.seconds: list[float] = []
         self.memory: list[int] = []
+        self.driver_cpu: list[float] = []
 
     def on_job(self, state: JobState, job: ObservedJob, detail: str) -> None:
         if state == "failed":
@@ -54,6 +57,7 @@ class Recorder:
         if state == "finished":
             self.seconds.append(time.perf_counter())
             self.memory.append(resident_bytes())
+            self.driver_cpu.append(time.process_time())
 
     def seconds_per_run(self) -> list[float]:
         return [
@@ -65,6 +69,10 @@ def resident_bytes() -> int:
     """Of this process; Linux only, as this benchmark is."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def size_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def write_study(folder: Path, *, seeds: int) -> Path:
@@ -90,14 +98,17 @@ def timed(work: Callable[[], object]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=50)
+    parser.add_argument("--engine", choices=("local", "ray"), default="local")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         os.chdir(name)
         os.environ["REGARD_CACHE"] = str(Path(name) / "cache")
         study, recorder = write_study(Path(name), seeds=arguments.seeds), Recorder()
-        total = timed(lambda: api.compare(study, observer=Observer(on_job=recorder.on_job)))
+        watching = Observer(on_job=recorder.on_job)
+        total = timed(lambda: api.compare(study, engine=arguments.engine, observer=watching))
         again = timed(lambda: api.compare(study, observer=Observer()))
         report = timed(lambda: api.report("runs/study"))
+        folder_bytes = size_of(Path("runs/study/a/seed-0"))
         command = [sys.executable, "-m", "regard", "runs"]
         listing = timed(lambda: subprocess.run(command, check=True, capture_output=True))
     per_run, memory = recorder.seconds_per_run(), recorder.memory
@@ -106,6 +117,9 @@ def main() -> None:
         "seconds": total,
         "seconds_per_run_first": median(per_run[WINDOW // 2 : WINDOW // 2 + WINDOW]),
         "seconds_per_run_last": median(per_run[-WINDOW:]),
+        "driver_cpu_seconds_per_run": (recorder.driver_cpu[-1] - recorder.driver_cpu[0])
+        / (len(recorder.driver_cpu) - 1),
+        "folder_bytes_per_run": folder_bytes,
         "driver_bytes_first": memory[min(WINDOW, len(memory) - 1)],
         "driver_bytes_last": memory[-1],
         "judge_again_seconds": again,
@@ -113,10 +127,11 @@ def main() -> None:
         "list_runs_seconds": listing,
     }
     for key, value in results.items():
-        print(f"{key:24} {value:14,.2f}")
+        print(f"{key:26} {value:14,.2f}")
     if (HERE / "results").is_dir():
         text = json.dumps({**results, "cores": os.cpu_count()}, indent=2) + "\n"
-        (HERE / "results" / "many-runs.json").write_text(text)
+        suffix = "" if arguments.engine == "local" else f"-{arguments.engine}"
+        (HERE / "results" / f"many-runs{suffix}.json").write_text(text)
 
 
 if __name__ == "__main__":

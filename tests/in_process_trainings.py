@@ -10,7 +10,6 @@ from regard import api
 from regard.core.errors import UserError
 from regard.reports import study_report
 from regard.runs.recipe import Recipe
-from regard.studies.engines.job import Job
 
 
 class InProcessWorker:
@@ -22,10 +21,10 @@ class InProcessWorker:
         self.log = log
         self.is_free = True
 
-    def train(self, job: Job, *, recipe: Path, log: Path, **_: object) -> None:
+    def train(self, folder: Path, *, recipe: Path, log: Path, **_: object) -> None:
         self.is_free, self.exit_code = False, 0
         try:
-            api.train(Recipe.load(recipe), out=job.folder, resume=True)
+            api.train(Recipe.load(recipe), out=folder, resume=True)
         except UserError as error:
             log.write_text(f"{error}\n", encoding="utf-8")
             self.exit_code = 2

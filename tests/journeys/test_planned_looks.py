@@ -10,7 +10,7 @@ from tests.journeys.workspace import Workspace, file_digests
 from tests.studies.drawn_trainings import DrawnTrainings
 
 from regard.reports import study_report
-from regard.studies import compare
+from regard.studies.engines import choice
 
 
 def test_a_study_stops_at_the_look_that_decides_and_stays_there(
@@ -18,7 +18,7 @@ def test_a_study_stops_at_the_look_that_decides_and_stays_there(
 ) -> None:
     trainings = DrawnTrainings()
     trainings.better_by["one"] = 30.0
-    monkeypatch.setattr(compare, "LocalEngine", lambda **_: trainings)
+    monkeypatch.setattr(choice, "LocalEngine", lambda **_: trainings)
     no_charts = dict.fromkeys(study_report.CHARTS, lambda *_, **__: None)
     monkeypatch.setattr(study_report, "CHARTS", no_charts)
     workspace.recipe()

@@ -3,6 +3,7 @@
 import builtins
 import io
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -10,10 +11,11 @@ import pytest
 from rich.console import Console
 
 from regard.progress import bars
+from regard.progress import study_display as study_display_module
 from regard.progress.bars import default_console
 from regard.progress.study_display import study_display
 from regard.progress.training_display import training_display
-from regard.runs.observer import SILENT
+from regard.runs.observer import SILENT, StudyProgress
 from regard.training.events import EvaluationEvent, RemarkEvent, StartEvent, StepEvent
 
 
@@ -95,6 +97,38 @@ def test_study_has_a_bar_for_each_training_and_a_line_for_each_finished_one(kern
     assert any("step 20" in html for html in versions)
     assert "✗ dot · seed 0: no memory" in versions[-1]
     assert "step 20" not in versions[-1]
+
+
+def test_study_says_nodes_slots_runs_and_the_expected_end(monkeypatch, kernel):
+    clock = [0.0]
+    monkeypatch.setattr(study_display_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    with study_display(default_console()) as observer:
+        observer.on_study(StudyProgress(2, 12, slots=6, nodes=3))
+        clock[0] = 3600.0
+        observer.on_study(StudyProgress(4, 12, slots=4, nodes=2))
+    end = datetime.now() + timedelta(hours=4)
+    [versions] = kernel.outputs
+    assert any("4 of 12 · 2 nodes, 4 slots · ends about " in html for html in versions)
+    assert any(f"{end:%H:%M}" in html or f"{end:%H}:" in html for html in versions)
+    assert "3 nodes, 6 slots" in versions[-1], "what came and went stays"
+    assert "2 nodes, 4 slots" in versions[-1]
+
+
+def test_hundreds_of_trainings_have_few_bars():
+    file = io.StringIO()
+    jobs = [
+        SimpleNamespace(
+            title=f"dot · seed {seed}",
+            folder=Path(f"seed-{seed}"),
+            recipe=SimpleNamespace(train=SimpleNamespace(max_steps=40)),
+        )
+        for seed in range(300)
+    ]
+    console = Console(file=file, force_terminal=True, width=100, height=400)
+    with study_display(console) as observer:
+        for job in jobs:
+            observer.on_job("running", job, "step 20")
+    assert 0 < file.getvalue().count("dot · seed") < 300
 
 
 def test_terminal_gets_progress_and_redirected_output_none(monkeypatch):

@@ -30,6 +30,7 @@ class DrawnTrainings:
         self.fails = set()
         "(variant, seed)"
         self.trained = []
+        self.remarks = []
 
     def __enter__(self):
         return self

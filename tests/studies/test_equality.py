@@ -9,7 +9,7 @@ from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.runs.archive.record import RunRecord
 from regard.runs.results import ResultsRecord
 from regard.studies.completed_runs import CompletedRun
-from regard.studies.equality import unequal_conditions
+from regard.studies.equality import machine_remarks, unequal_conditions
 from regard.studies.outcome import VariantOutcome
 
 STUDY = SimpleNamespace(
@@ -121,3 +121,24 @@ def test_time_budget_reports_unequal_times():
     ):
         runs = {"a": {0: completed_run()}, "b": {0: completed_run(cost={"seconds": seconds})}}
         assert unequal_conditions(with_budget("seconds"), variants, runs) == expected
+
+
+def test_runs_of_several_kinds_of_cpu_are_said_and_compared():
+    here = {"cpu": "AMD EPYC", "torch": "2.13.0", "products": "torch"}
+    there = here | {"cpu": "Intel Xeon"}
+    same = {"a": {seed: completed_run(environment=here) for seed in range(6)}}
+    assert machine_remarks(same) == []
+    one = {"b": {0: completed_run(environment=there)}}
+    assert machine_remarks(same | one) == [
+        "the runs are of 2 kinds of CPU, between which bits may differ (AMD EPYC: 6 runs, the "
+        "first a seed 0; Intel Xeon: b seed 0)"
+    ]
+    other = {"b": {0: completed_run(environment=here | {"torch": "2.14.0"})}}
+    [remark] = machine_remarks(same | other)
+    assert remark.startswith("the runs are of 2 versions of torch")
+    assert differences(variant("b"), environment=there) == [], "they are compared nevertheless"
+
+
+def test_runs_of_a_version_that_noted_no_cpu_are_not_of_another():
+    old, new = completed_run(environment={}), completed_run(environment={"cpu": "AMD EPYC"})
+    assert machine_remarks({"a": {0: old, 1: new}}) == []

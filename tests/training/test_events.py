@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard.runs.archive.read_run import read_run
-from regard.runs.recipe import Recipe
-from regard.studies.engines.job import Job
+from regard.studies.engines.run_events import progress
 from regard.training.events import (
     CheckpointEvent,
     EvaluationEvent,
@@ -89,13 +88,12 @@ def test_one_flipped_bit_costs_at_most_one_event(tmp_path):
     file, generator = tmp_path / "events.jsonl", random.Random(0)
     write(file, *EVENTS)
     intact = file.read_bytes()
-    job = Job("a", 0, Recipe(name="a", data={"corpus": "a.txt"}), tmp_path)
     for position in range(len(intact)):
         damaged = bytearray(intact)
         damaged[position] ^= 1 << generator.randrange(8)
         file.write_bytes(damaged)
         read_run(tmp_path)
-        job.progress()
+        progress(tmp_path)
         EventLog(file, after_step=4).close()
         # A resume drops the finish, and a damaged newline joins two lines.
         assert len(lines(file)) >= len(EVENTS) - 3

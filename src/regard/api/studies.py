@@ -28,6 +28,9 @@ def compare(
     jobs: int = 0,
     only: str | Sequence[str] = (),
     user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    engine: str = "local",
+    address: str | None = None,
+    storage: str | PathLike[str] | None = None,
     observer: Observer | None = None,
 ) -> Outcome:
     """Train a study's variants with every seed, compare them, and write the report.
@@ -38,9 +41,12 @@ def compare(
     parallel, 0: one per CPU core; `seeds` override the study's, unless it plans its looks; of
     variants that are not in `only` no run is trained. The folder of a finished study is read back
     instead. A study of which no run is finished is an error, after its report is written.
+    `engine="ray"` trains on the Ray cluster at `address`, or on one that is started here; with
+    `storage`, a folder that every node sees, runs are written there.
     """
     from regard.reports.study_report import write_comparison_report
     from regard.studies.compare import compare as run_study
+    from regard.studies.engines.choice import EngineChoice
     from regard.studies.outcome import read_outcome
 
     given = study if isinstance(study, Mapping) else as_path(study, "study")
@@ -50,6 +56,9 @@ def compare(
         raise UserError(f"jobs = {jobs!r}: give how many run in parallel, 0: one per CPU core")
     if not isinstance(seeds, Collection) or not all(isinstance(seed, int) for seed in seeds):
         raise UserError(f"seeds = {seeds!r}: give a list of integers")
+    folder = None if storage is None else as_path(storage, "storage")
+    choice = EngineChoice(engine, address, folder)
+    choice.check()
     files = as_files(user_files)
     load_parts(files)
     if isinstance(given, Path) and given.is_dir():
@@ -70,6 +79,7 @@ def compare(
                 jobs=jobs,
                 only=only,
                 user_files=files,
+                engine=choice,
                 observer=on_study,
             )
     write_comparison_report(outcome.folder, outcome)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -17,6 +18,8 @@ def printable(value: AnyJson) -> AnyJson:
     """
     shown: Any = value
     if isinstance(value, str):
+        if not _CHANGED.search(value):  # nearly every text, and there are many
+            return value
         # Through UTF-16, surrogate pairs become the character they encode.
         text = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         shown = text.replace("\r\n", "\n").translate(_SHOWN)
@@ -31,6 +34,9 @@ def printable(value: AnyJson) -> AnyJson:
 _CONTROLS = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\n"), ord("\t")}
 _DIRECTIONS = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 _SHOWN = {code: f"[U+{code:04X}]" for code in _CONTROLS | _DIRECTIONS}
+_SURROGATES = "\ud800-\udfff"
+_CHANGED = re.compile(f"[{re.escape(''.join(map(chr, sorted(_SHOWN))))}{_SURROGATES}]")
+"Whatever `printable` would change; \\r\\n too, for it has a control character."
 
 
 def escape_unprintable(text: str) -> str:

@@ -35,6 +35,26 @@ def ignore_job(state: JobState, job: ObservedJob, detail: str) -> None:
 
 
 @dataclass(frozen=True)
+class StudyProgress:
+    """How far the trainings are that a study runs now."""
+
+    done: int
+    "Trainings that have ended, those before this call included."
+    total: int
+    slots: int
+    "Trainings that may run in parallel now."
+    nodes: int | None = None
+    "Of a cluster; None on one machine."
+
+
+OnStudy = Callable[[StudyProgress], None]
+
+
+def ignore_study(progress: StudyProgress) -> None:
+    """Does nothing."""
+
+
+@dataclass(frozen=True)
 class Observer:
     """Callbacks of an experiment or a study; progress bars are drawn with them."""
 
@@ -44,6 +64,8 @@ class Observer:
     "Gets long work outside the training steps: stage, how much is done, of how much (or None)."
     on_job: OnJob = ignore_job
     "Gets the trainings of a study, which run in processes of their own."
+    on_study: OnStudy = ignore_study
+    "Gets how far a study is, whenever a training ends or a node comes or goes."
 
     def progress(self, stage: str) -> Callable[[int, int | None], None]:
         def on_progress(done: int, total: int | None = None) -> None:

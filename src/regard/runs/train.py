@@ -176,7 +176,9 @@ def _event_log(
     run: Run, experiment: Experiment, state: TrainingState, observer: Observer
 ) -> Iterator[OnEvent]:
     """Sends events to events.jsonl, to the observer, and to TensorBoard if the recipe wants it."""
-    break_seal(run.folder)  # of a finished run whose results were deleted
+    # Of a finished run that lost its results or its model; both are made again.
+    run.results_file.unlink(missing_ok=True)
+    break_seal(run.folder)
     with ExitStack() as stack:
         log = EventLog(run.events_file, after_step=state.step)
         stack.callback(log.close)

@@ -25,7 +25,7 @@ from regard.studies.completed_runs import (
 )
 from regard.studies.contamination import leave_out_overlap
 from regard.studies.engines.job import JobResult
-from regard.studies.equality import unequal_conditions
+from regard.studies.equality import machine_remarks, unequal_conditions
 from regard.studies.outcome import (
     Outcome,
     RunOutcome,
@@ -99,7 +99,7 @@ def collect_outcome(
         unequal=unequal_conditions(loaded, by_name, completed),
         invalid=[_why_invalid(variant) for variant in variants if not variant.is_valid],
         missing=missing,
-        remarks=_remarks(loaded, by_name),
+        remarks=[*_remarks(loaded, by_name), *machine_remarks(completed)],
         command=command,
         collapsed=[why_not_ranked(variant) for variant in variants if variant.collapsed],
         diverged=[describe_divergences(variant) for variant in variants if variant.diverged],

@@ -22,19 +22,19 @@ import tomli_w
 
 from regard.core.errors import UserError, did_you_mean
 from regard.core.files import write_text
-from regard.core.process.cpu import usable_cores
 from regard.core.settings import read_settings, to_table
 from regard.core.toml import flatten, read_toml
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.runs.finish import now
+from regard.runs.locking.lock import lock_run
 from regard.runs.observer import SILENT, Observer
 from regard.runs.results import MODEL
 from regard.runs.run import Run
 from regard.studies.collect import collect_outcome
 from regard.studies.completed_runs import read_completed_run
+from regard.studies.engines.choice import LOCAL, EngineChoice
 from regard.studies.engines.efficiency import Efficiency
 from regard.studies.engines.job import Engine, Job, JobResult
-from regard.studies.engines.local import LocalEngine
 from regard.studies.engines.schedule import (
     Schedule,
     StudySchedule,
@@ -70,32 +70,35 @@ def compare(
     jobs: int = 0,
     only: Sequence[str] = (),
     user_files: Sequence[str | Path] = (),
+    engine: EngineChoice = LOCAL,
     observer: Observer = SILENT,
 ) -> Outcome:
     """Run a study file or dictionary. `jobs` runs in parallel; 0: one per CPU core."""
+    engine.check()
     if isinstance(study, Mapping):
         loaded = LoadedStudy.from_dictionary(study, seeds=tuple(seeds))
     else:
         loaded = LoadedStudy.load(study, seeds=tuple(seeds))
     _check_only(loaded, only)
-    home = Path(out) if out is not None else Path("runs") / loaded.study.name
-    _open(home, loaded)
+    home = engine.home(loaded.study.name, Path(out) if out is not None else None)
+    given = out if out is not None or engine.storage is None else home
     files = tuple(map(Path, user_files))
-    engine = LocalEngine(
-        slots=jobs or usable_cores(),
-        recipes=home / "recipes",
-        user_files=files,
-        on_job=observer.on_job,
-    )
-    with engine:
+    with (
+        lock_run(home, "training"),
+        engine.engine(
+            slots=jobs, recipes=home / "recipes", user_files=files, observer=observer
+        ) as chosen,
+    ):
+        _open(home, loaded)
         if not (home / "plan.json").exists():  # else most may be finished
-            engine.start(len(loaded.variants) * len(loaded.study.all_seeds))
-        pool = Pool(home, engine, tuple(only))
-        command = _command(study, out, loaded.study, files)
+            chosen.start(len(loaded.variants) * len(loaded.study.all_seeds))
+        pool = Pool(home, chosen, tuple(only))
+        command = _command(study, given, loaded.study, files)
         outcome = _compare(loaded, pool, command=command, observer=observer)
         score_probes(outcome, loaded.study.probes, home=home)
         store_inspections(outcome, loaded.study.probes, home=home)
-        outcome.efficiency = engine.efficiency() or _former_efficiency(home)
+        outcome.remarks += chosen.remarks
+        outcome.efficiency = chosen.efficiency() or _former_efficiency(home)
         return write_outcome(home, outcome)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 from regard.evaluation.formatting import join_words
@@ -10,6 +10,9 @@ from regard.runs.results import CostRecord
 from regard.studies.completed_runs import CompletedRun, CompletedRuns
 from regard.studies.outcome import VariantOutcome
 from regard.studies.study import Budget, LoadedStudy, Study
+
+MAX_TITLES = 4
+"Named each; of more the number is said."
 
 
 def unequal_conditions(
@@ -102,6 +105,37 @@ DATA_FACTS: dict[str, Callable[[CompletedRun], object]] = {
     ],
 }
 "Facts that must agree between two runs, by what is wrong if they do not."
+
+
+BITS_OF = {"cpu": "kinds of CPU", "products": "kernels", "torch": "versions of torch"}
+"Facts of a run's machine on which its last bits depend."
+
+
+def machine_remarks(completed: CompletedRuns) -> list[str]:
+    """Where runs were trained on machines whose bits may differ; they are compared nevertheless."""
+    runs = [
+        (run.results.environment, f"{name} seed {seed}")
+        for name, by_seed in completed.items()
+        for seed, run in by_seed.items()
+    ]
+    remarks = []
+    for fact, what in BITS_OF.items():
+        where: dict[str, list[str]] = {}
+        for environment, title in runs:
+            if fact in environment:  # former versions noted no CPU
+                where.setdefault(str(environment[fact]), []).append(title)
+        if len(where) > 1:
+            kinds = "; ".join(f"{kind}: {_shortened(titles)}" for kind, titles in where.items())
+            remarks.append(
+                f"the runs are of {len(where)} {what}, between which bits may differ ({kinds})"
+            )
+    return remarks
+
+
+def _shortened(titles: Sequence[str]) -> str:
+    if len(titles) <= MAX_TITLES:
+        return join_words(titles)
+    return f"{len(titles)} runs, the first {titles[0]}"
 
 
 def _unequal_data(

@@ -23,6 +23,7 @@ from regard.runs.archive.record import RunRecord
 from regard.runs.locking.lock import seems_written
 from regard.studies.compare import Pool, run_planned
 from regard.studies.engines.job import Job, JobResult, ended_jobs
+from regard.studies.engines.run_events import divergence
 from regard.studies.outcome import OUTCOME_FILE, Outcome, VerdictOutcome, read_outcome
 from regard.studies.plan import PlannedVariant, stored_plan
 from regard.studies.study import LoadedStudy, Study, Variant, changes_by_name
@@ -230,7 +231,7 @@ def _watched(job: Job) -> WatchedRun:
         record = None
     if job.is_finished:
         state = WatchedState.FINISHED
-    elif job.divergence():
+    elif divergence(job.folder):
         state = WatchedState.DIVERGED
     elif seems_written(job.folder):
         state = WatchedState.RUNNING

@@ -11,7 +11,7 @@ import torch
 
 from regard import __version__
 from regard.core.errors import UserError
-from regard.core.process.cpu import bf16_matmul_works, usable_cores
+from regard.core.process.cpu import bf16_matmul_works, cpu_name, usable_cores
 from regard.core.process.malloc_tuning import tune_malloc
 from regard.ops.cpu import library
 
@@ -32,6 +32,8 @@ class Machine:
     python: str
     platform: str
     regard: str
+    cpu: str
+    "As its maker calls it: bits may differ between kinds."
 
     def as_dict(self) -> dict[str, str | int]:
         return asdict(self)
@@ -59,6 +61,7 @@ def choose_machine(device: str, *, threads: int, precision: str = "auto") -> Mac
         python=platform.python_version(),
         platform=platform.platform(terse=True),
         regard=__version__,
+        cpu=cpu_name(),
     )
 
 

@@ -30,8 +30,9 @@ class FakeWorker:
         self.log = log
         self.is_free = True
 
-    def train(self, job: Job, *, log: Path, **_: object) -> None:
+    def train(self, folder: Path, *, log: Path, **_: object) -> None:
         self.is_free = False
+        job = Job(folder.parent.name, int(folder.name.removeprefix("seed-")), RECIPE, folder)
         self.exit_code = self.answer(job, log)
 
     def answer(self, job: Job, log: Path) -> int:

@@ -13,6 +13,7 @@ from tests.wording import says
 from regard.core.errors import UserError
 from regard.studies import compare as compare_module
 from regard.studies.compare import compare
+from regard.studies.engines import choice
 from regard.studies.engines.local import JobResult
 from regard.studies.outcome import read_outcome
 from regard.studies.plan import PlannedVariant
@@ -31,7 +32,7 @@ def trainings(monkeypatch, tmp_path):
     """Trainings, and nothing else of a study that takes time."""
     fake = DrawnTrainings()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(compare_module, "LocalEngine", lambda **_: fake)
+    monkeypatch.setattr(choice, "LocalEngine", lambda **_: fake)
     monkeypatch.setattr(compare_module, "plan", planned_without_budgets)
     return fake
 

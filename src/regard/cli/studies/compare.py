@@ -30,6 +30,26 @@ Jobs = Annotated[
     int, typer.Option(min=0, help="Parallel trainings, one thread each; 0: one per CPU core.")
 ]
 Only = Annotated[list[str] | None, typer.Option(help="Train only this variant; repeatable.")]
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine", metavar="local|ray", help="What trains: this machine, or a Ray cluster."
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Head of the Ray cluster; default: one on this machine, for this study.",
+    ),
+]
+Storage = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder that every Ray node sees under this path: runs are written there.",
+    ),
+]
 
 SOME_RUN_IS_MISSING = 3
 "Exit code: the study is judged without the runs that failed."
@@ -42,6 +62,9 @@ def compare(
     jobs: Jobs = 0,
     only: Only = None,
     user_files: UserFiles = None,
+    engine: EngineName = "local",
+    address: Address = None,
+    storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a study's variants with every seed and compare them.
@@ -50,7 +73,9 @@ def compare(
     missing, and the verdicts are without them."""
     from regard import api
 
-    _run(api.compare, study, _options(out, seeds, jobs, only, user_files), as_json=as_json)
+    options = _options(out, seeds, jobs, only, user_files)
+    options |= {"engine": engine, "address": address, "storage": storage}
+    _run(api.compare, study, options, as_json=as_json)
 
 
 def sweep(
@@ -60,6 +85,9 @@ def sweep(
     jobs: Jobs = 0,
     only: Only = None,
     user_files: UserFiles = None,
+    engine: EngineName = "local",
+    address: Address = None,
+    storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """Train every combination of a study's grid and compare them.
@@ -67,7 +95,9 @@ def sweep(
     Like compare, for a study with [grid] or [random]."""
     from regard import api
 
-    _run(api.sweep, study, _options(out, seeds, jobs, only, user_files), as_json=as_json)
+    options = _options(out, seeds, jobs, only, user_files)
+    options |= {"engine": engine, "address": address, "storage": storage}
+    _run(api.sweep, study, options, as_json=as_json)
 
 
 def _run(

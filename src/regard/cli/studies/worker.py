@@ -12,13 +12,14 @@ import importlib
 import json
 import os
 import queue
+import shutil
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import typer
 
@@ -28,15 +29,21 @@ Order = Mapping[str, Any]
 RESULTS_TABLE = "regard.cli.training.results_table"
 SIGNALLED = 128
 "Exit codes above it say which signal stopped a command."
+ABANDONED = 1
 
 
-def worker() -> None:
+def worker(
+    abandon: Annotated[
+        Path | None,
+        typer.Option(help="Where the input ends, end at once and remove this folder."),
+    ] = None,
+) -> None:
     """Train what `regard compare` sends on standard input."""
     orders, answers = _take_over(0, "rb"), _take_over(1, "wb")
     from regard.core.process.process_state import ProcessState
 
     _import_all()
-    inbox = Inbox(orders)
+    inbox = Inbox(orders, abandon=abandon)
     fresh = ProcessState.now()
     with suppress(KeyboardInterrupt):  # asked to stop between two trainings
         while (order := inbox.next_order()) is not None:
@@ -60,7 +67,8 @@ def worker() -> None:
 class Inbox:
     """Orders, read in a thread: a study can stop its worker in the middle of a training."""
 
-    def __init__(self, orders: IO[bytes]) -> None:
+    def __init__(self, orders: IO[bytes], *, abandon: Path | None = None) -> None:
+        self._abandon = abandon
         self.stopping = False
         self.is_training = False
         self._orders: queue.Queue[Order | None] = queue.Queue()
@@ -85,6 +93,9 @@ class Inbox:
                     _thread.interrupt_main(signal.SIGINT)
             else:
                 self._orders.put(order)
+        if self._abandon is not None and not self.stopping:
+            shutil.rmtree(self._abandon, ignore_errors=True)
+            os._exit(ABANDONED)
         self._orders.put(None)
 
 
@@ -111,6 +122,10 @@ def _train_and_print(order: Order) -> None:
     from regard.cli.training.results_table import print_results
     from regard.cli.training.train import train_recipe
 
+    if order.get("expected"):
+        from regard.studies.engines.ray.inputs import check_expected
+
+        check_expected(order["expected"])
     folder = Path(order["folder"])
     files = [Path(file) for file in order["user_files"]]
     try:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import torch
 
 AMD = "AuthenticAMD"
+CPU_FACTS = Path("/proc/cpuinfo")
+"Linux only."
 
 
 def simd_capability() -> str:
@@ -25,9 +29,19 @@ def simd_capability() -> str:
 
 def is_amd() -> bool:
     try:
-        return AMD in Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        return AMD in CPU_FACTS.read_text(encoding="utf-8")
     except OSError:  # not Linux
         return AMD in platform.processor()
+
+
+@cache
+def cpu_name() -> str:
+    """As its maker calls it: "AMD EPYC 9654 96-Core Processor"."""
+    with suppress(OSError):
+        found = re.search(r"^model name\s*:\s*(.+)$", CPU_FACTS.read_text(encoding="utf-8"), re.M)
+        if found:
+            return " ".join(found[1].split())
+    return platform.processor() or platform.machine()
 
 
 def usable_cores() -> int:

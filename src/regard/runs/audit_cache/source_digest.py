@@ -19,9 +19,19 @@ def source_digest() -> str | None:
 
 
 @cache
+def python_digest() -> str:
+    """SHA-256 of the Python sources alone: kernels are compiled by each machine for itself."""
+    return _digest_of(".py")
+
+
+@cache
 def _digest() -> str:
+    return _digest_of(".py", *EXTENSION_SUFFIXES)
+
+
+def _digest_of(*suffixes: str) -> str:
     digest = hashlib.sha256()
-    for file in _files():
+    for file in _files(*suffixes):
         content = file.read_bytes()
         digest.update(f"{file.relative_to(_package()).as_posix()} {len(content)}\n".encode())
         digest.update(content)
@@ -30,12 +40,11 @@ def _digest() -> str:
 
 def _changed_since(seconds: float) -> bool:
     # The time of the inode's change too, where the system has it: it cannot be set back.
-    times = (file.stat() for file in _files())
+    times = (file.stat() for file in _files(".py", *EXTENSION_SUFFIXES))
     return any(max(one.st_mtime, one.st_ctime) >= seconds for one in times)
 
 
-def _files() -> list[Path]:
-    suffixes = (".py", *EXTENSION_SUFFIXES)
+def _files(*suffixes: str) -> list[Path]:
     files = (file for suffix in suffixes for file in _package().rglob(f"*{suffix}"))
     return sorted(set(files))
 

@@ -36,8 +36,8 @@ def check_memory(
     limits = limits or memory_limits_of(recipe.train.device)
     parameters = total_parameters(recipe.model.count_parameters(vocabulary))
     in_model = _model_bytes(recipe, parameters, vocabulary=vocabulary)
-    kept = KEPT_BYTES * positions * _attention_widths(recipe.model) if trains(recipe) else 0
-    needed = in_model + kept
+    needed = least_memory(recipe, vocabulary=vocabulary, positions=positions)
+    kept = needed - in_model
     what = f"a model of {parameters:,} parameters takes at least {memory_size(needed)}"
     if limits.total is not None and needed > limits.total:
         raise UserError(
@@ -56,6 +56,14 @@ def check_memory(
             "programs, or lower model.width or train.batch_tokens"
         ]
     return []
+
+
+def least_memory(recipe: Recipe, *, vocabulary: int, positions: int) -> int:
+    """Bytes that a training takes at least."""
+    parameters = total_parameters(recipe.model.count_parameters(vocabulary))
+    in_model = _model_bytes(recipe, parameters, vocabulary=vocabulary)
+    kept = KEPT_BYTES * positions * _attention_widths(recipe.model) if trains(recipe) else 0
+    return in_model + kept
 
 
 def memory_limits_of(device: str) -> MemoryLimits:

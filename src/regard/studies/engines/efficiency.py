@@ -18,11 +18,13 @@ class Efficiency:
     """Of the last call that trained something, from its start to its verdicts."""
 
     slots: int
-    "Trainings that may run in parallel."
+    "Trainings that may run in parallel; their mean over time where nodes come and go."
     trainings: int
     training_seconds: float
     "Sum over the trainings."
     wall_seconds: float
+    nodes: int | None = None
+    "Of a cluster, at the end; None on one machine."
 
     @property
     def rate(self) -> float:
@@ -31,8 +33,9 @@ class Efficiency:
     @property
     def sentence(self) -> str:
         """`efficiency 0.67: 10 trainings of 95 s in all, 2 slots, 71 s`"""
+        on_nodes = f" on {quantity(self.nodes, 'nodes')}" if self.nodes is not None else ""
         return (
             f"efficiency {self.rate:.2f}: {quantity(self.trainings, 'trainings')} of "
-            f"{duration(self.training_seconds)} in all, {quantity(self.slots, 'slots')}, "
+            f"{duration(self.training_seconds)} in all, {quantity(self.slots, 'slots')}{on_nodes}, "
             f"{duration(self.wall_seconds)}"
         )

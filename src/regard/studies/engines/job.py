@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from regard.core.files import write_text
 from regard.runs.observer import OnJob, ignore_job
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
-from regard.training.events import parse_events
-
-TAIL_BYTES = 4096
+from regard.studies.engines.run_events import divergence
 
 
 @dataclass(frozen=True)
@@ -47,34 +44,6 @@ class Job:
     def is_finished(self) -> bool:
         return Run(self.folder).is_finished
 
-    def divergence(self) -> str:
-        """How its training diverged, if that is how it ended."""
-        last = next(self._last_events(), {})
-        if last.get("event") != "divergence":
-            return ""
-        return f"{last.get('text')}; to train it again, delete {self.folder}"
-
-    def progress(self) -> str:
-        """`step 120`, from the end of the run's events."""
-        steps = (event for event in self._last_events() if event.get("event") == "step")
-        return next((f"step {event['step']}" for event in steps), "")
-
-    def trained_seconds(self) -> float:
-        """Seconds of training so far, those before an interruption included."""
-        seconds = (event.get("seconds") for event in self._last_events())
-        return next((float(one) for one in seconds if one is not None), 0.0)
-
-    def _last_events(self) -> Iterator[dict[str, Any]]:
-        """Events of the run, the last first."""
-        try:
-            with Run(self.folder).events_file.open("rb") as events:
-                events.seek(0, os.SEEK_END)
-                events.seek(max(0, events.tell() - TAIL_BYTES))
-                lines = events.read().splitlines()
-        except OSError:
-            return iter(())
-        return parse_events(reversed(lines))
-
 
 @dataclass(frozen=True)
 class JobResult:
@@ -99,16 +68,7 @@ def ended_jobs(jobs: Sequence[Job], on_job: OnJob = ignore_job) -> dict[Path, Jo
     for result in results.values():
         on_job("finished", result.job, "already finished")
     for job in jobs:
-        if job.folder not in results and (reason := job.divergence()):
+        if job.folder not in results and (reason := divergence(job.folder)):
             results[job.folder] = JobResult(job, reason)
             on_job("failed", job, reason)
     return results
-
-
-def last_line(log: Path) -> str:
-    """The last line of a log, which says why a training failed; empty if there is none."""
-    try:
-        tail = log.read_bytes()[-TAIL_BYTES:].decode(errors="replace").strip()
-    except OSError:
-        return ""
-    return tail.rpartition("\n")[2].strip()

@@ -16,15 +16,16 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from regard.runs.locking.lock import is_locked
-from regard.runs.observer import OnJob, ignore_job
+from regard.runs.observer import OnJob, OnStudy, StudyProgress, ignore_job, ignore_study
 from regard.studies.engines.efficiency import Efficiency
-from regard.studies.engines.job import Job, JobResult, ended_jobs, last_line
+from regard.studies.engines.job import Job, JobResult, ended_jobs
+from regard.studies.engines.run_events import last_line, progress, trained_seconds
 from regard.studies.engines.worker_process import WorkerProcess
 
 POLL_SECONDS = 0.1
@@ -50,8 +51,10 @@ class LocalEngine:
         recipes: Path,
         user_files: Sequence[Path] = (),
         on_job: OnJob = ignore_job,
+        on_study: OnStudy = ignore_study,
     ) -> None:
         self.slots = slots
+        self.remarks: list[str] = []
         self.workers_started = 0
         self._trained: list[JobResult] = []
         self._began = time.perf_counter()
@@ -59,7 +62,7 @@ class LocalEngine:
         "By variant: what its last job took, from order to answer."
         self._recipes = recipes
         self._user_files = user_files
-        self._on_job = on_job
+        self._on_job, self._on_study = on_job, on_study
         self._workers: list[WorkerProcess] = []
         self._wake = threading.Event()
 
@@ -104,6 +107,7 @@ class LocalEngine:
         results = ended_jobs(jobs, self._on_job)
         waiting = [job for job in jobs if job.folder not in results]
         running: list[RunningJob] = []
+        self._tell(results, jobs)
         while waiting or running:
             for job in self._in_order(waiting):
                 if len(running) >= self.slots:
@@ -123,7 +127,7 @@ class LocalEngine:
             for one in list(running):
                 exit_code = one.worker.poll()
                 if exit_code is None:
-                    self._on_job("running", one.job, one.job.progress())
+                    self._on_job("running", one.job, progress(one.job.folder))
                     continue
                 running.remove(one)
                 if exit_code and is_locked(one.job.folder):
@@ -134,7 +138,11 @@ class LocalEngine:
                 self._trained.append(result)
                 self._seconds_of[one.job.variant] = time.perf_counter() - one.began
                 self._on_job("failed" if result.reason else "finished", one.job, result.reason)
+                self._tell(results, jobs)
         return [results[job.folder] for job in jobs]
+
+    def _tell(self, results: Sized, jobs: Sized) -> None:
+        self._on_study(StudyProgress(len(results), len(jobs), self.slots))
 
     def _in_order(self, jobs: Sequence[Job]) -> list[Job]:
         """Seed by seed; of one seed the longest first, so that no slot waits long at the end."""
@@ -149,8 +157,8 @@ class LocalEngine:
         log = recipe.with_name(f"{job.file_name}.log")
         log.write_bytes(b"")
         worker = self._free_worker()
-        seconds_before = job.trained_seconds()
-        worker.train(job, recipe=recipe, log=log, user_files=self._user_files)
+        seconds_before = trained_seconds(job.folder)
+        worker.train(job.folder, recipe=recipe, log=log, user_files=self._user_files)
         return RunningJob(job, worker, log, seconds_before, time.perf_counter())
 
     def _free_worker(self) -> WorkerProcess:
@@ -174,7 +182,7 @@ def _remove_if_empty(log: Path) -> None:
 
 def _result(one: RunningJob, exit_code: int) -> JobResult:
     """Finished, or why not: the last line of its log, or its exit code."""
-    seconds = max(0.0, one.job.trained_seconds() - one.seconds_before)
+    seconds = max(0.0, trained_seconds(one.job.folder) - one.seconds_before)
     if exit_code == 0 and one.job.is_finished:
         return JobResult(one.job, seconds=seconds)
     if exit_code < 0:

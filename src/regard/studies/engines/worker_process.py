@@ -2,12 +2,14 @@
 
 It runs the hidden command `regard worker`. Orders and answers are lines of JSON:
 
-    to its standard input       {"recipe": …, "folder": …, "log": …, "user_files": […]}
+    to its standard input       {"recipe": …, "folder": …, "log": …, "user_files": […],
+                                 "expected": …}
                                 {"stop": true}
     from its standard output    {"exit_code": 0, "takes_more": true}
 
 At the end of its input the worker finishes its training and ends: so a study that is killed leaves
-no process that waits, and no training that is lost.
+no process that waits, and no training that is lost. With `--abandon FOLDER` it ends at once and
+removes that folder: on a node of a cluster, another one goes on with the training.
 """
 
 from __future__ import annotations
@@ -17,13 +19,12 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from regard.core.process.thread_memory import check_thread_memory
-from regard.studies.engines.job import Job
 
 READ_SECONDS = 5
 STOP_SECONDS = 60
@@ -33,7 +34,14 @@ STOP_SECONDS = 60
 class WorkerProcess:
     """A process of one thread; its imports and caches serve all its trainings."""
 
-    def __init__(self, log: Path, *, wake: threading.Event) -> None:
+    def __init__(
+        self,
+        log: Path,
+        *,
+        wake: threading.Event,
+        options: Sequence[str] = (),
+        cwd: Path | None = None,
+    ) -> None:
         self.log = log
         "What it says before its first training, for instance why it cannot start."
         self._wake = wake
@@ -44,7 +52,8 @@ class WorkerProcess:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "regard", "worker"],
+                [sys.executable, "-m", "regard", "worker", *options],
+                cwd=cwd,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -69,14 +78,24 @@ class WorkerProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def train(self, job: Job, *, recipe: Path, log: Path, user_files: Sequence[Path]) -> None:
+    def train(
+        self,
+        folder: Path,
+        *,
+        recipe: Path,
+        log: Path,
+        user_files: Sequence[Path],
+        expected: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Train a recipe into a run folder; `expected`: inputs that are checked first."""
         self._is_busy, self._answer = True, None
         self._send(
             {
                 "recipe": str(recipe),
-                "folder": str(job.folder),
+                "folder": str(folder),
                 "log": str(log),
                 "user_files": [str(file) for file in user_files],
+                "expected": expected,
             }
         )
 
