@@ -20,8 +20,12 @@ from torch.autograd.function import once_differentiable
 from regard.ops import operators
 from regard.ops.cpu import library
 
-MIN_ROWS = 512
-"With fewer rows, packing the weights costs more than it saves."
+MIN_ROWS = {"avx2": 512, "avx512": 128}
+"By library; with fewer rows, packing the weights costs more than it saves."
+MIN_PRODUCTS = 2**21
+"Multiply-adds of a layer; with fewer, torch is done before the kernel's threads have started."
+MIN_WIDTH = 48
+"Of input and output; narrower layers are bound by memory, where nothing is to be won."
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -34,7 +38,20 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def supports(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether the kernel takes (…,in), (out,in) and (out), and is faster."""
-    return x.numel() >= MIN_ROWS * weight.shape[1] and library.in_use() and fits(x, weight, bias)
+    outputs, inputs = weight.shape
+    return (
+        x.numel() * outputs >= MIN_PRODUCTS
+        and min(inputs, outputs) >= MIN_WIDTH
+        and library.in_use()
+        and has_enough_rows(x, inputs)
+        and fits(x, weight, bias)
+    )
+
+
+def has_enough_rows(x: Tensor, width: int) -> bool:
+    """Whether packing a weight is worth it for (…,width)."""
+    assert library.LIBRARY is not None
+    return x.numel() >= MIN_ROWS[library.LIBRARY.name] * width
 
 
 def fits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:

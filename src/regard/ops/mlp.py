@@ -27,13 +27,24 @@ Layer = tuple[Tensor, Tensor | None]
 def fused_mlp(x: Tensor, up: Layer, down: Layer, *, activation_id: int) -> Tensor | None:
     """(…,w) -> (…,w) by the layers (hidden,w) and (w,hidden); None where no kernel supports
     them."""
-    if not (linear.supports(x, *up) and _down_fits(up[0], *down)):
+    if not _supports(x, up, down):
         return None
     keep_z = torch.is_grad_enabled() and (
         x.requires_grad or up[0].requires_grad or down[0].requires_grad or _trains_biases(up, down)
     )
     y: Tensor = MLP(x, *up, *down, activation_id, keep_z)[0]
     return y
+
+
+def _supports(x: Tensor, up: Layer, down: Layer) -> bool:
+    """Whether the kernel takes these, and is faster: at any width, for the hidden layer is not
+    written."""
+    return (
+        library.in_use()
+        and linear.has_enough_rows(x, up[0].shape[1])
+        and linear.fits(x, *up)
+        and _down_fits(up[0], *down)
+    )
 
 
 def _trains_biases(*layers: Layer) -> bool:

@@ -3,6 +3,7 @@
 import pytest
 
 from regard.core.process import cpu
+from regard.ops import linear
 from regard.ops.cpu import library
 
 
@@ -15,3 +16,12 @@ def kernel_library(request, monkeypatch):
         pytest.skip("the kernels were not built: no C compiler, or not x86-64")
     monkeypatch.setattr(library, "LIBRARY", loaded)
     return loaded
+
+
+@pytest.fixture(autouse=True)
+def _any_shape(request, monkeypatch):
+    """Also shapes where torch is faster."""
+    if "by_shape" not in request.fixturenames:
+        monkeypatch.setattr(linear, "MIN_ROWS", dict.fromkeys(linear.MIN_ROWS, 128))
+        monkeypatch.setattr(linear, "MIN_PRODUCTS", 0)
+        monkeypatch.setattr(linear, "MIN_WIDTH", 0)

@@ -16,9 +16,34 @@ from regard.ops.cpu import library
 KERNEL_NODES = ("_LinearBackward", "_MlpBackward")
 
 
-@pytest.fixture(autouse=True)
-def _few_rows(monkeypatch):
-    monkeypatch.setattr(linear, "MIN_ROWS", 128)
+@pytest.fixture
+def by_shape():
+    """The fewest rows; a test with it has the rule that says where a kernel is faster."""
+    return linear.MIN_ROWS[library.LIBRARY.name]
+
+
+CHOSEN = {  # rows, inputs, outputs: is the kernel of linear layers chosen?
+    (512, 512, 512): True,
+    (512, 64, 64): True,
+    (1024, 48, 48): True,
+    (511, 64, 64): False,
+    (8192, 32, 32): False,
+    (8192, 32, 512): False,
+}
+
+
+@pytest.mark.parametrize("shape", CHOSEN)
+def test_linear_kernels_are_chosen_by_shape(shape, by_shape):
+    rows, inputs, outputs = shape
+    layer = Linear(inputs, outputs)
+    assert (autograd_node(layer(torch.zeros(rows, inputs))) in KERNEL_NODES) == CHOSEN[shape]
+
+
+def test_kernels_need_rows_and_those_of_mlps_no_width(by_shape):
+    wide, mlp = Linear(512, 512), MLP(32, hidden=128, activation=activations.GELU, biases=True)
+    for module, width in ((wide, 512), (mlp, 32)):
+        assert autograd_node(module(torch.zeros(by_shape, width))) in KERNEL_NODES
+        assert autograd_node(module(torch.zeros(by_shape - 1, width))) not in KERNEL_NODES
 
 
 def autograd_node(y):
