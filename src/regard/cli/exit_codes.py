@@ -69,7 +69,7 @@ def run_command(command: Callable[[], object]) -> None:
 
 
 def _sentence(problem: BaseException) -> str | None:
-    """Of an error that the machine causes and a person can mend."""
+    """Of an error that the machine causes and a person can fix."""
     if isinstance(problem, OSError):
         return disk_error(problem)
     if isinstance(problem, UnicodeEncodeError):

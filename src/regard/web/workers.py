@@ -1,4 +1,4 @@
-"""Worker processes for what takes a processor: few, with a queue, a time limit, and an end.
+"""Worker processes for what takes a CPU core: few, with a queue, a time limit, and an end.
 
 A request that nobody waits for any more is cancelled. Where its worker had begun, that is let end
 if it soon does; else the process is ended, and the next request starts another.
