@@ -33,7 +33,7 @@ class EngineChoice:
             raise UserError(
                 f"--engine {self.name}: no such engine{did_you_mean(self.name, ENGINES)}",
                 topic="study",
-                hint=f"There are {' and '.join(ENGINES)}.",
+                hint="local, the default, trains on this machine.",
             )
         if self.name == "local" and (self.address is not None or self.storage is not None):
             option = "--address" if self.address is not None else "--storage"
