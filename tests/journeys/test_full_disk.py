@@ -40,7 +40,7 @@ def test_full_disk_during_a_checkpoint_keeps_earlier_ones(
 
 
 TRAIN_ON_SMALL_TMPFS = """
-mkdir runs && mount -t tmpfs -o size=100k tmpfs runs || exit 99
+mkdir runs && mount -t tmpfs -o size=128k tmpfs runs || exit 99
 "$0" -m regard train tiny.toml
 code=$?
 cp -r runs saved

@@ -317,6 +317,20 @@ def test_pairs_with_swapped_sides_are_said(workspace: Workspace) -> None:
     assert "40 of 40 in test stand in training with their two texts swapped, 40 with" in said
 
 
+def test_pairs_may_be_grouped_by_one_of_their_texts(workspace: Workspace) -> None:
+    """A column that says whose a row is, besides, makes the columns of a file be searched."""
+    rows = random_rows(600, words=12, seed=6)
+    table = [
+        f"{rows[n // 2][0]},{text},{label},author {n % 40}"
+        for n, (text, label) in enumerate(rows[300:])
+    ]
+    workspace.write("train.csv", "\n".join(["first,second,label,author", *table]) + "\n")
+    data = {"corpus": "train.csv", "dev": 0.2, "test": 0.2, "group": "first"}
+    recipe = {**RECIPE, "data": data, "task": {"kind": "pairs"}}
+    workspace.write("stranger.toml", tomli_w.dumps(recipe))
+    said_before_training(workspace)
+
+
 def test_a_tokenizer_that_knows_hardly_a_word_is_said(workspace: Workspace) -> None:
     generator = random.Random(6)
     rows = [

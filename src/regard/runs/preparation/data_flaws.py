@@ -242,7 +242,8 @@ def _group_columns(
         splits.append(split)
         labels.append(label)
     known_labels = None if None in labels else labels
-    found = straddling_columns(columns, splits, known_labels, inputs=inputs)
+    searched = [name for name in inputs if name in columns]  # the declared group is not
+    found = straddling_columns(columns, splits, known_labels, inputs=searched)
     if found or is_grouped:
         return [_straddling_sentence(one, corpus) for one in found]
     held_out = [index for index, split in enumerate(splits) if split != "train"]
