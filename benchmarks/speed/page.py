@@ -38,7 +38,7 @@ GRID = """
 
 Widths of 32 to 512, 256 to 16,384 tokens a step, vocabularies of 65, 8k and 50k, contexts of 64 to
 1,024: the first {drawn} of {points} points drawn by the seed {seed}, none of which had been timed
-before; no rule was tuned on them. The time of the best peer over ours, step by
+before. The time of the best peer over ours, step by
 step: geometric mean **{mean:.2f}** [{low:.2f}, {high:.2f}] (goal ≥ {mean_goal}), worst point
 **{worst:.2f}** (goal ≥ {worst_goal}): {worst_point}. Peers: {peers}. A turn in which other
 processes took more than {others:.0%} of the cores was taken again.
