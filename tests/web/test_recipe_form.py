@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import tomli_w
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.journeys.workspace import TINY
 from tests.web.asgi import HOST, ask, guarded
@@ -20,7 +20,7 @@ from regard import Recipe
 from regard.api.settings_schema import recipe_schema
 from regard.core.errors import UserError
 from regard.web.app import build_app
-from regard.web.listing import Listing
+from regard.web.listing import Listing, id_of
 from regard.web.recipes.draft import form_texts, read_draft, recipe_text
 from regard.web.recipes.fields import form_catalogs, part_fields, recipe_fields
 from regard.web.recipes.sources import Sources
@@ -123,36 +123,36 @@ def forms(draw):
     return texts
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
-@given(texts=forms())
-def test_the_toml_of_a_form_loads_to_equal_settings(sources, texts):
-    draft = read_draft(texts, sources)
-    loaded = tomllib.loads(draft.toml)
-    if draft.recipe is None:
+def without_errors(texts, sources):
+    """What is left of a form once all that its errors name is left out, again and again."""
+    for _ in range(20):
+        draft = read_draft(texts, sources)
+        if draft.recipe is not None:
+            return texts, draft
         assert draft.errors
         assert set(map(type, draft.errors.values())) == {str}
-        return
-    assert draft.errors == {}
+        tomllib.loads(draft.toml)  # whatever is wrong, it is TOML
+        named = draft.errors.keys() & texts.keys()
+        tables = {key.partition(".")[0] for key in draft.errors}
+        texts = {
+            key: text
+            for key, text in texts.items()
+            if key in ("name", "data.corpus")
+            or (key not in named if named else key.partition(".")[0] not in tables)
+        }
+    raise AssertionError((texts, draft.errors))
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@given(texts=forms())
+def test_the_toml_of_a_form_loads_to_equal_settings(sources, texts):
+    texts, draft = without_errors(texts, sources)
+    loaded = tomllib.loads(draft.toml)
     assert Recipe.from_table(loaded) == draft.recipe
     assert recipe_text(loaded) == draft.toml  # nothing is left that is a default
     again = form_texts(draft.recipe, sources)
     assert read_draft(again, sources).recipe == draft.recipe
-    order = [one for one in Recipe.model_fields if one in loaded]
-    assert list(loaded) == order
-
-
-def test_a_drawn_form_is_often_whole_and_often_wrong(sources):
-    """The property above is about both."""
-    seen = {True: 0, False: 0}
-
-    @settings(max_examples=60, database=None, suppress_health_check=[HealthCheck.too_slow])
-    @given(texts=forms())
-    def draw(texts):
-        seen[read_draft(texts, sources).recipe is not None] += 1
-        assume(True)
-
-    draw()
-    assert min(seen.values()) > 5, seen
+    assert list(loaded) == [one for one in Recipe.model_fields if one in loaded]
 
 
 def test_recipes_of_the_project_become_forms_and_come_back(sources):
@@ -296,6 +296,20 @@ def post(app, address, values, **changes):
     body = json.dumps({"values": values}).encode() if not isinstance(values, bytes) else values
     headers = [("origin", f"http://{HOST}"), ("content-length", str(len(body)))]
     return ask(app, address, method="POST", body=body, **{"headers": headers, **changes})
+
+
+def test_the_form_begins_with_a_recipe_of_a_run_under_another_name(tmp_path):
+    run = tmp_path / "runs" / "done"
+    run.mkdir(parents=True)
+    table = {**TINY, "name": "done", "data": {"corpus": "opinions"}}
+    (run / "recipe.toml").write_text(tomli_w.dumps(table))
+    shown = ask(guarded(build_app(tmp_path / "runs")), f"/recipe?from={id_of('done')}")
+    assert 'data-key="name" value="done-2"' in shown.text
+    assert 'data-key="model.width" value="16"' in shown.text
+    table["model"] = {"attention": {"kind": "zero-masked", "on_purpose": True}}
+    (run / "recipe.toml").write_text(tomli_w.dumps(table))
+    broken = ask(guarded(build_app(tmp_path / "runs")), f"/recipe?from={id_of('done')}")
+    assert "is broken on purpose" in broken.text
 
 
 def test_the_page_answers_as_somebody_types(home):

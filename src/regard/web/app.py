@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from regard.core.errors import UserError
+from regard.web.description import describe
 from regard.web.lesson_views import GoneError, Lessons
 from regard.web.listing import Listing, NotFoundError
 from regard.web.pages import error_page
@@ -90,6 +91,7 @@ def build_app(root: Path) -> Starlette:
             Route(f"/trainings/{ID}/events", trainings.events),
             Route(f"/trainings/{ID}/stop", trainings.stop, methods=["POST"]),
             Route(f"/trainings/{ID}/resume", trainings.resume, methods=["POST"]),
+            Route("/openapi.json", describe),
             Route("/static/{version:str}/{name:str}", static),
             Route("/favicon.ico", icon),
         ],

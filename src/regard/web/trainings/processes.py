@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from regard.core.errors import UserError
+from regard.evaluation.formatting import join_words, quantity
 from regard.runs.locking.lock import find_writer
 from regard.runs.recipe import Recipe
 from regard.studies.engines.run_events import divergence, last_line
@@ -170,8 +171,8 @@ class Trainings:
         active = [one.training.name for one in self.all() if one.is_active]
         if len(active) >= MAX_RUNNING:
             raise TooManyTrainingsError(
-                f"{' and '.join(active)} are being trained, and no more than {MAX_RUNNING} "
-                "trainings run at a time",
+                f"{quantity(len(active), 'trainings')} of this page go on, {join_words(active)}: "
+                f"no more than {MAX_RUNNING} run at a time",
                 topic="training",
                 hint="Wait for one to end, or stop it.",
             )
