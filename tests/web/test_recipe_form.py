@@ -215,6 +215,9 @@ def test_settings_that_do_not_fit_together_are_said_at_one_of_them(sources):
     draft = read_draft({**texts, "adapt.kind": "lora"}, sources)
     assert list(draft.errors) == ["adapt.kind"]
     assert list(read_draft({"name": "a"}, sources).errors) == ["data.corpus"]
+    size = {"name": "a", "data.corpus": "opinions", "model.width": "50"}
+    assert list(read_draft(size, sources).errors) == ["model.width"]
+    assert list(read_draft({**size, "model.heads": "7"}, sources).errors) == ["model.heads"]
 
 
 REACHING_OUT = {

@@ -100,9 +100,10 @@ def read_draft(texts: Texts, sources: Sources) -> Draft:
         try:
             recipe = Recipe.from_table(table, locate=locate)
         except UserError as problem:
-            key = _key_of(problem, located, table)
-            draft.errors.setdefault(key, str(problem))
-            if not _remove(table, key):
+            keys = _keys_of(problem, located, table, texts)
+            draft.errors.setdefault(keys[0], str(problem))
+            removed = [_remove(table, key) for key in keys]
+            if not any(removed):
                 break
         else:
             draft.recipe = recipe if not draft.errors else None
@@ -245,16 +246,21 @@ def _remove(table: dict[str, Any], key: str) -> bool:
     return True
 
 
-def _key_of(problem: UserError, located: list[str], table: Mapping[str, Any]) -> str:
-    """The field that a sentence is about: the one that was located, else the first it names."""
-    if located and located[-1]:
-        return "data.corpus" if located[-1] == "data" else located[-1]
-    words: list[str] = re.findall(r"[a-z_]+(?:\.[a-z_]+)*", problem.what)
+def _keys_of(
+    problem: UserError, located: list[str], table: Mapping[str, Any], texts: Texts
+) -> list[str]:
+    """The settings that a sentence is about, that which gets it first: the one that was located,
+    else those that it names; of those in a table, the given ones before defaults."""
+    key = located[-1] if located else ""
     given = flatten(table)
-    for word in words:
-        if word in given or (word in _SECTIONS and word in table):
-            return word
-    return next((word for word in words if "." in word and word.split(".")[0] in _SECTIONS), "")
+    words: list[str] = re.findall(r"[a-z_]+(?:\.[a-z_]+)*", problem.what)
+    if key in _SECTIONS and key in table:
+        named = [f"{key}.{word}" for word in words if find_setting(f"{key}.{word}", texts)]
+        return [one for one in named if one in given] or named or [key]
+    if key:
+        return ["data.corpus" if key == "data" else key]
+    named = [word for word in words if word in given or (word in _SECTIONS and word in table)]
+    return named or [word for word in words if word.split(".")[0] in _SECTIONS] or [""]
 
 
 def _lean(
