@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from regard.core.errors import UserError
+from regard.web.attention.views import AttentionViews
 from regard.web.lesson_views import GoneError, Lessons
 from regard.web.listing import Listing, NotFoundError
 from regard.web.pages import error_page
@@ -31,6 +32,7 @@ def build_app(root: Path) -> Starlette:
     """The page over the runs below `root`; it stands behind a guard."""
     listing, stamps, workers = Listing(root), Stamps(), Workers()
     studies, runs, lessons = Studies(listing, stamps), Runs(listing, stamps), Lessons(workers)
+    attention = AttentionViews(listing, workers)
     chart = "charts/{name:str}.{format:str}"
 
     @asynccontextmanager
@@ -60,6 +62,8 @@ def build_app(root: Path) -> Starlette:
             Route(f"/runs/{ID}/events", runs.events),
             Route("/compare/{a:str}/{b:str}", runs.compare),
             Route("/compare/{a:str}/{b:str}/losses.{format:str}", runs.compared_chart),
+            Route("/attention", attention.workbench),
+            Route("/attention/{name:str}.{format:str}", attention.answer),
             Route("/lessons", lessons.overview),
             Route("/lessons/{name:str}", lessons.lesson),
             Route("/lessons/{name:str}/result.json", lessons.result),
