@@ -6,9 +6,8 @@ Every view has such an address, and every value in it is checked here, before a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
-from urllib.parse import urlencode
 
 from regard.attention.masks.painted import parse_cells
 from regard.core.errors import UserError, closest
@@ -78,13 +77,6 @@ class AttentionChoice:
     @property
     def shown_kinds(self) -> tuple[str, ...]:
         return self.kinds or (() if self.run else ("dot", "additive"))
-
-    def query_string(self) -> str:
-        """The parameters that differ from their defaults."""
-        default = asdict(AttentionChoice()) | FreshWeights().model_dump()
-        values = asdict(self) | {"kinds": ",".join(self.kinds)} | self.fresh.model_dump()
-        del values["fresh"]
-        return urlencode({k: v for k, v in values.items() if v != default[k] and v != ""})
 
 
 def _fresh(given: Mapping[str, str]) -> FreshWeights:

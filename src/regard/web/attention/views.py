@@ -12,8 +12,14 @@ from starlette.responses import Response
 from regard.attention.masks.mask import MASKS
 from regard.core.settings import all_settings
 from regard.runs.archive.index import ListedRun, RunState
-from regard.runs.inspection.kinds_side_by_side import MAX_TOKENS, FreshWeights, available_kinds
-from regard.web.attention.choice import MAX_CHARACTERS, MAX_EXPRESSION, PICTURE, AttentionChoice
+from regard.runs.inspection.kinds_side_by_side import FreshWeights, available_kinds
+from regard.web.attention.choice import (
+    MAX_CHARACTERS,
+    MAX_EXPRESSION,
+    MAX_KINDS,
+    PICTURE,
+    AttentionChoice,
+)
 from regard.web.lesson_views import NOT_KEPT, while_waited_for
 from regard.web.listing import Listing, NotFoundError
 from regard.web.pages import page
@@ -56,7 +62,7 @@ class AttentionViews:
             weights=_weights(choice.fresh),
             masks=[entry.name for entry in MASKS],
             examples=EXAMPLES,
-            max_tokens=MAX_TOKENS,
+            max_kinds=MAX_KINDS,
             max_characters=MAX_CHARACTERS,
             max_expression=MAX_EXPRESSION,
         )
@@ -103,10 +109,11 @@ def _weights(chosen: FreshWeights) -> list[Mapping[str, Any]]:
                 "name": name,
                 "doc": doc,
                 "value": getattr(chosen, name),
+                "usual": field.default,
                 "choices": get_args(field.annotation),
                 "low": getattr(limits.get("Ge"), "ge", None),
                 "high": getattr(limits.get("Le"), "le", None),
-                "step": "any" if field.annotation is float else 1,
+                "is_whole": field.annotation is int,
             }
         )
     return rows

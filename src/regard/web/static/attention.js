@@ -426,9 +426,6 @@ function fit() {
   form.text.style.height = `${form.text.scrollHeight + 2}px`;
 }
 
-for (const input of byId("fresh").querySelectorAll("[name]")) {
-  input.dataset.usual = input.name === "std" ? "" : { seed: "0", width: "48", heads: "4", layers: "2", positions: "learned" }[input.name];
-}
 form.addEventListener("input", (event) => {
   const input = event.target;
   if (input.id === "through") {

@@ -93,6 +93,7 @@ export class Heatmap {
     const right = bars ? Math.max(26, 0.09 * width) : 1;
     this.cell = (width - this.left - right) / size;
     const height = this.top + this.cell * size + 1;
+    this.canvas.dataset.cells = `${this.left} ${this.top} ${this.cell}`;
     this.canvas.style.height = `${height}px`;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
