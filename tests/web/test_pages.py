@@ -82,6 +82,7 @@ def pages(ids):
         f"/compare/{runs[0]}/{runs[-1]}",
         f"/runs/chosen?do=delete&run={runs[0]}&run={runs[1]}",
         "/lessons",
+        "/attention?text=%3Cscript%3Ealert(1)%3C/script%3E",
         "/lessons/average-of-two?beta=3",
         "/recipe",
         "/recipe?model.family=encoder&name=%3Cscript%3Ealert(1)&data.corpus=%22%3E",

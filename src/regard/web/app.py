@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from regard.core.errors import UserError
+from regard.web.attention.views import AttentionViews
 from regard.web.description import describe
 from regard.web.lesson_views import GoneError, Lessons
 from regard.web.listing import Listing, NotFoundError
@@ -42,6 +43,7 @@ def build_app(root: Path) -> Starlette:
         Lessons(workers),
     )
     trainings = TrainingViews(processes, recipe.sources, stamps)
+    attention = AttentionViews(listing, workers)
     chart = "charts/{name:str}.{format:str}"
 
     @asynccontextmanager
@@ -71,6 +73,8 @@ def build_app(root: Path) -> Starlette:
             Route(f"/runs/{ID}/events", runs.events),
             Route("/compare/{a:str}/{b:str}", runs.compare),
             Route("/compare/{a:str}/{b:str}/losses.{format:str}", runs.compared_chart),
+            Route("/attention", attention.workbench),
+            Route("/attention/{name:str}.{format:str}", attention.answer),
             Route("/lessons", lessons.overview),
             Route("/lessons/{name:str}", lessons.lesson),
             Route("/lessons/{name:str}/result.json", lessons.result),

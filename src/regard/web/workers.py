@@ -58,11 +58,11 @@ class Worker:
             raise
         except TimeoutError:
             await self.end()
-            raise UserError(f"took longer than {MAX_SECONDS:.0f} s", topic="lesson") from None
+            raise UserError(f"took longer than {MAX_SECONDS:.0f} s", topic="page") from None
         except (ConnectionError, asyncio.IncompleteReadError, ValueError):
             await self.end()
             raise UserError(
-                "the process that ran it ended", topic="lesson", hint="Try it again."
+                "the process that computed it ended", topic="page", hint="Try it again."
             ) from None
 
     async def end(self) -> None:
@@ -120,7 +120,7 @@ class Workers:
     async def run(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to an order; a `UserError` where it is refused."""
         if self._waiting >= MAX_WAITING:
-            raise BusyError("too many lessons wait to be run: try again soon", topic="page")
+            raise BusyError("too much waits to be computed: try again soon", topic="page")
         self._waiting += 1
         try:
             if self._preparing is not None:
