@@ -17,6 +17,7 @@ from regard.core.errors import UserError
 from regard.web.lesson_views import GoneError, Lessons
 from regard.web.listing import Listing, NotFoundError
 from regard.web.pages import error_page
+from regard.web.playground.views import Playground
 from regard.web.plots import EmptyChartError
 from regard.web.run_views import Runs
 from regard.web.static_files import icon, static
@@ -31,6 +32,7 @@ def build_app(root: Path) -> Starlette:
     """The page over the runs below `root`; it stands behind a guard."""
     listing, stamps, workers = Listing(root), Stamps(), Workers()
     studies, runs, lessons = Studies(listing, stamps), Runs(listing, stamps), Lessons(workers)
+    playground = Playground(listing, workers)
     chart = "charts/{name:str}.{format:str}"
 
     @asynccontextmanager
@@ -67,6 +69,9 @@ def build_app(root: Path) -> Starlette:
             Route("/lessons/{name:str}/chart.{format:str}", lessons.chart),
             Route("/lessons/{name:str}/exercise", lessons.exercise),
             Route("/lessons/{name:str}/mark", lessons.mark, methods=["POST"]),
+            Route("/playground", playground.overview),
+            Route(f"/playground/{ID}", playground.write),
+            Route(f"/playground/{ID}/{{view:str}}.{{format:str}}", playground.numbers),
             Route("/static/{version:str}/{name:str}", static),
             Route("/favicon.ico", icon),
         ],

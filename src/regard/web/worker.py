@@ -1,9 +1,10 @@
-"""The process that runs lessons for the page: a line of JSON in, a line of JSON out.
+"""The process that runs lessons and models for the page: a line of JSON in, a line of JSON out.
 
     to its standard input       {"order": 7, "do": "lesson", "name": "one-key", "parameters": {}, …}
     from its standard output    {"order": 7, "done": {…}}  or  {"order": 7, "refused": "a sentence"}
 
-It knows lessons and exercises by name and nothing else; `workers.py` starts, limits and ends it.
+It knows lessons and exercises by name, and models of runs that were found (`playground/models.py`);
+`workers.py` starts, limits and ends it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from regard.lessons.marking import mark_file
 from regard.lessons.page import checks_html, numbers_html, typeset
 from regard.lessons.run_lesson import LessonRun
 from regard.web import plots
+from regard.web.playground import deeds
 
 Order = Mapping[str, Any]
 
@@ -90,6 +92,7 @@ DEEDS: dict[str, Callable[[Order], dict[str, Any]]] = {
     "chart": chart,
     "sheet": sheet,
     "mark": mark,
+    **deeds.DEEDS,
 }
 
 
