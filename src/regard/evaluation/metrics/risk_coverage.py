@@ -206,7 +206,7 @@ def selective_accuracy(
 def operating_points(
     judged: JudgedAnswers, *, split: str, items: str, max_points: int = MAX_POINTS
 ) -> list[OperatingPoint]:
-    """Risk and coverage by increasing coverage: at every distinct confidence, or at `max_points` of them."""
+    """By increasing coverage: at every distinct confidence, or at `max_points` of them."""
     thresholds = [point.threshold for point in risk_coverage(judged)]
     return [
         operating_point(judged, threshold, split=split, items=items)
