@@ -8,8 +8,8 @@ made. A head is the number of its layer and its own. The defaults are those of `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from regard.core.errors import UserError, did_you_mean
 from regard.core.untrusted import shorten
@@ -20,7 +20,13 @@ MAX_BRANCHES = 60
 MAX_OFF = 256
 MAX_POSITIONS = 160
 "Of the logit lens."
-NUMBERS: Mapping[str, tuple[float, float, float, bool]] = {
+MAX_FIELD = 6000
+"Characters."
+Limits: TypeAlias = tuple[float, float, float, bool]
+"Default, smallest and largest value, and whether it is whole."
+ITEM: Limits = (0, 0, 9_999_999, True)
+THRESHOLD: Limits = (0.0, 0.0, 1.0, False)
+NUMBERS: Mapping[str, Limits] = {
     "temperature": (0.8, 0.0, 10.0, False),
     "top_k": (0, 0, 1_000_000, True),
     "top_p": (0.95, 0.001, 1.0, False),
@@ -29,7 +35,6 @@ NUMBERS: Mapping[str, tuple[float, float, float, bool]] = {
     "seed": (0, 0, 999_999, True),
     "positions": (24, 1, MAX_POSITIONS, True),
 }
-"Default, smallest and largest value, and whether it is whole."
 OPTIONS = ("theme", "width", "format")
 "Of a picture."
 
@@ -55,14 +60,39 @@ def text_settings(query: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def answer_settings(query: Mapping[str, str], roles: Sequence[str]) -> dict[str, Any]:
+    """The row of an address: an item of dev, or the fields that were typed."""
+    known = (*roles, "item", "threshold", *OPTIONS)
+    for name in query:
+        if name not in known:
+            raise _wrong(f"unknown setting {shorten(name)}{did_you_mean(name, known)}")
+    fields = {role: query[role] for role in roles if role in query}
+    for role, text in fields.items():
+        if len(text) > MAX_FIELD or text != text.encode(errors="replace").decode():
+            raise _wrong(f"{role}: give at most {MAX_FIELD:,} characters of valid UTF-8")
+    item = _checked("item", query["item"], ITEM) if query.get("item") else None
+    return {"fields": fields, "item": item}
+
+
+def threshold_of(query: Mapping[str, str]) -> float | None:
+    """The threshold of an address; None where it has none."""
+    text = query.get("threshold", "")
+    return float(_checked("threshold", text, THRESHOLD)) if text else None
+
+
 def _number(name: str, query: Mapping[str, str]) -> float | int:
-    default, low, high, is_whole = NUMBERS[name]
+    default, *_, is_whole = NUMBERS[name]
     text = query.get(name, "")
     if not text:
         return int(default) if is_whole else default
+    return _checked(name, text, NUMBERS[name])
+
+
+def _checked(name: str, text: str, limits: Limits) -> float | int:
+    _, low, high, is_whole = limits
     kind = "a whole number" if is_whole else "a number"
     try:
-        value = (int if is_whole else float)(text) if text.isascii() and len(text) < 20 else None
+        value = (int if is_whole else float)(text) if text.isascii() and len(text) < 30 else None
     except ValueError:
         value = None
     if value is None or not low <= value <= high:

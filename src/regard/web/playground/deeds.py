@@ -23,7 +23,9 @@ from regard.runs.inspection.token_texts import text_pieces
 from regard.runs.models.loaded_model import LoadedModel
 from regard.runs.samples import choose_strategy
 from regard.runs.training_audit import invalid_reasons
+from regard.web.playground.answers import answer_row
 from regard.web.playground.drafts import Draft, Drafts, Origin, Writing
+from regard.web.playground.files import make_file
 from regard.web.playground.models import Key, LoadedModels
 
 Order = Mapping[str, Any]
@@ -83,10 +85,28 @@ def heads(order: Order) -> dict[str, Any]:
     return {**asdict(effects), "off": [list(one) for one in off]}
 
 
+def file(order: Order) -> dict[str, Any]:
+    """A view of a text as a file, in hexadecimal."""
+    found = TEXT_VIEWS[order["view"]](order)
+    made = make_file(order["view"], found, format=order["format"], options=order["options"])
+    return {"body": made.hex()}
+
+
+def answer(order: Order) -> dict[str, Any]:
+    """The answer of a task's model to a row."""
+    run = Path(order["folder"])
+    key, loaded = _models.get(run, root=Path(order["root"]))
+    return answer_row(key, loaded, run, fields=order["fields"], item=order["item"])
+
+
+TEXT_VIEWS = {"text": text, "lens": lens, "heads": heads}
+
 DEEDS: dict[str, Callable[[Order], dict[str, Any]]] = {
     "playground-text": text,
     "playground-lens": lens,
     "playground-heads": heads,
+    "playground-file": file,
+    "playground-answer": answer,
 }
 
 

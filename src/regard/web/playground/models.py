@@ -16,6 +16,7 @@ from regard.core.errors import UserError
 from regard.core.files import MANIFEST
 from regard.core.user_files import RUN_COPIES
 from regard.data.builtin import BUILTIN
+from regard.data.corpus import Data
 from regard.interop.packages import PIP_PREFIX
 from regard.runs.models.loaded_model import LoadedModel, load_model
 from regard.runs.models.saved_config import read_config
@@ -125,20 +126,26 @@ def _check_config(config: Mapping[str, Any], final: Path, name: str) -> None:
             "writes or answers means nothing"
         )
     task = config.get("task") or {}
-    for setting in ("collection", "judgements", "seen_in"):
+    for setting in ("collection", "judgements"):
         if named := _files(task.get(setting)):
             raise _refusal(
-                f"the task of {name} reads {named[0]}, a file outside the run: the page opens none",
+                f"the task of {name} searches {named[0]}, a file outside the run: the page opens "
+                "none",
                 hint="In a terminal: regard predict RUN FILE.",
             )
+
+
+def names_file(data: Data | None) -> bool:
+    """Whether a task's data is anything but a built-in set."""
+    return data is not None and bool(_files(data.model_dump()))
 
 
 def _files(value: Any) -> list[str]:
     """What a setting names that is no built-in set."""
     if isinstance(value, Mapping):
         return [name for key in DATA_KEYS for name in _files(value.get(key))]
-    names = [value] if isinstance(value, str) else list(value or ())
-    return [str(name) for name in names if name not in BUILTIN.names()]
+    names = value if isinstance(value, list | tuple) else [value]
+    return [name for name in names if isinstance(name, str) and name not in BUILTIN.names()]
 
 
 def _refusal(what: str, *, hint: str = "") -> UserError:

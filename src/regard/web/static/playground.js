@@ -352,6 +352,8 @@ async function showHeads(values, signal) {
   const head = element("thead", {});
   head.append(top);
   table.append(head, body);
+  table.querySelector("caption").textContent += `, over ${found.n} tokens`;
+  document.getElementById("heads-n").textContent = `Of this text alone: loss ${found.loss === null ? "unknown" : found.loss.toFixed(3)}, n = ${found.n} tokens.`;
   const focused = document.activeElement?.dataset?.head;
   headsTable.replaceChildren(table);
   if (focused) headsTable.querySelector(`[data-head="${focused}"]`)?.focus();

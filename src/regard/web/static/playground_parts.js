@@ -39,9 +39,9 @@ export async function ask(address, signal) {
 }
 
 /** Links to the files behind a view. */
-export function links(place, address, values) {
+export function links(place, address, values, formats = ["svg", "png", "csv", "json"]) {
   const label = place.querySelector("span");
-  place.replaceChildren(label, ...["svg", "png", "csv", "json"].map((format) => element("a", { href: `${address}.${format}?${values}`, download: "" }, format.toUpperCase())));
+  place.replaceChildren(label, ...formats.map((format) => element("a", { href: `${address}.${format}?${values}`, download: "" }, format.toUpperCase())));
 }
 
 export function onWidth(act) {
