@@ -42,11 +42,13 @@ def test_a_text_is_branched_and_a_head_switched_off(visitor):
     expect(page.locator(".token.prompt")).to_have_count(2)
     ready(page)
     first = page.locator("#text").inner_text()
-    # By keyboard: from the first token to the third, into its alternatives, and the third of them.
+    # By keyboard: from the first token to the third, and down its alternatives to another word.
     page.locator('.token[tabindex="0"]').focus()
-    for key in ("ArrowRight", "ArrowRight", "Enter", "ArrowDown", "ArrowDown"):
+    for key in ("ArrowRight", "ArrowRight", "Enter", "ArrowDown"):
         page.keyboard.press(key)
-    chosen = page.locator(".alternative:focus .alternative-label").inner_text()
+    focused = page.locator(".alternative:focus .alternative-label")
+    while (chosen := focused.inner_text()).startswith("<"):
+        page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"branches=2\.\d+"))
     expect(page.locator(".token.chosen")).to_have_text(re.compile(re.escape(chosen.strip("·"))))

@@ -3,7 +3,8 @@
     ?prompt=The+cat&temperature=0.8&top_p=0.95&n=40&branches=7.512-12.9&off=0.3-2.1
 
 A branch is a position and the token put there; later ones apply to the text that earlier ones
-made. A head is the number of its layer and its own. The defaults are those of `regard generate`.
+made; `others` are branches that the browser keeps. A head is the number of its layer and its own.
+The defaults are those of `regard generate`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ OPTIONS = ("theme", "width", "format")
 
 def text_settings(query: Mapping[str, str]) -> dict[str, Any]:
     """The settings of a text, of an address."""
-    known = (*NUMBERS, "prompt", "branches", "off", "at", *OPTIONS)
+    known = (*NUMBERS, "prompt", "branches", "others", "off", *OPTIONS)
     for name in query:
         if name not in known:
             raise _wrong(f"unknown setting {shorten(name)}{did_you_mean(name, known)}")

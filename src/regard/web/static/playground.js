@@ -5,7 +5,7 @@ import { percent, level, element, ask, links, onWidth } from "./playground_parts
 const base = document.querySelector("[data-playground]").dataset.playground;
 const [prompt, form, text, card, status, sheet] = ["prompt", "settings", "text", "card", "status"].map((id) => document.getElementById(id)).concat(document.querySelector(".sheet"));
 const [headsTable, lensTable, positions] = ["heads-table", "lens-table", "positions"].map((id) => document.getElementById(id));
-const MAX_ADDRESS = 7800, MAX_OTHERS = 8;
+const MAX_ADDRESS = 7800, MAX_OTHERS = 8, MAX_HEADS = 64;
 
 // What the address says: settings of the form, the branch that is shown, others, heads that are off.
 const state = { branches: [], others: [], off: [], shown: null };
@@ -331,13 +331,31 @@ function branchElement(one, found) {
 }
 
 // ---- heads -------------------------------------------------------------------------------------
+let measured = false;
+
+const heads = (layers) => Object.values(layers).reduce((sum, count) => sum + count, 0);
+
+/** Many heads take a pass through the model each: they are measured when asked for. */
+function unmeasured() {
+  const { layers, loss } = state.shown;
+  const without = Object.fromEntries(Object.entries(layers).map(([name, count]) => [name, Array(count).fill(null)]));
+  return { without, loss: loss.continuation.mean, n: loss.continuation.n };
+}
+
+document.getElementById("measure").addEventListener("click", () => {
+  measured = true;
+  showHeads(query(), turn?.signal).catch(() => {});
+});
+
 async function showHeads(values, signal) {
   const section = document.getElementById("heads");
   section.dataset.busy = "true";
-  const found = await ask(`${base}/heads.json?${values}`, signal);
+  const measures = heads(state.shown.layers) <= MAX_HEADS || measured;
+  document.getElementById("measure").hidden = measures;
+  const found = measures ? await ask(`${base}/heads.json?${values}`, signal) : unmeasured();
   const layers = Object.entries(found.without);
   section.hidden = !layers.length;
-  const most = Math.max(...layers.flatMap(([, row]) => row.map((loss) => Math.abs(loss - found.loss))), 1e-9);
+  const most = Math.max(...layers.flatMap(([, row]) => row.map((loss) => Math.abs((loss ?? found.loss) - found.loss))), 1e-9);
   const table = element("table", { class: "heads" }), body = element("tbody", {});
   const count = Math.max(...layers.map(([, row]) => row.length));
   const top = element("tr", {});
@@ -346,7 +364,7 @@ async function showHeads(values, signal) {
   layers.forEach(([name, row], layer) => {
     const line = element("tr", {});
     line.append(element("th", { scope: "row" }, name.replaceAll(".", " ").replaceAll("_", " ")));
-    row.forEach((loss, head) => line.append(headCell(layer, head, loss - found.loss, most)));
+    row.forEach((loss, head) => line.append(headCell(layer, head, loss === null ? null : loss - found.loss, most)));
     body.append(line);
   });
   const head = element("thead", {});
@@ -364,8 +382,9 @@ async function showHeads(values, signal) {
 
 function headCell(layer, head, rise, most) {
   const cell = element("td", {}), isOff = state.off.some(([l, h]) => l === layer && h === head);
-  const sign = rise >= 0 ? "+" : "−";
-  const button = element("button", { type: "button", class: "head", "data-head": `${layer}.${head}`, "aria-pressed": String(isOff), "aria-label": `Layer ${layer}, head ${head}${isOff ? ", off" : `: without it the loss changes by ${sign}${Math.abs(rise).toFixed(3)}`}` }, isOff ? "off" : `${sign}${Math.abs(rise).toFixed(3)}`);
+  const shown = isOff ? "off" : rise === null ? "on" : `${rise >= 0 ? "+" : "−"}${Math.abs(rise).toFixed(3)}`;
+  const meaning = isOff ? ", off" : rise === null ? ", on" : `: without it the loss changes by ${shown}`;
+  const button = element("button", { type: "button", class: "head", "data-head": `${layer}.${head}`, "aria-pressed": String(isOff), "aria-label": `Layer ${layer}, head ${head}${meaning}` }, shown);
   if (!isOff) button.dataset.level = rise > 0 ? String(Math.round((5 * rise) / most)) : "0";
   button.addEventListener("click", () => {
     state.off = isOff ? state.off.filter(([l, h]) => l !== layer || h !== head) : [...state.off, [layer, head]].sort(([a, b], [c, d]) => a - c || b - d);
