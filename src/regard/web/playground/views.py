@@ -204,7 +204,7 @@ class Playground:
 
     async def _json(self, request: Request, order: Mapping[str, Any]) -> Response:
         found = await while_waited_for(request, self._workers.run(order))
-        text = json.dumps(plots.finite(found), ensure_ascii=False)
+        text = json.dumps(plots.finite(found))
         return Response(text, media_type="application/json", headers=NOT_KEPT)
 
     def _order(self, run: ListedRun, deed: str, settings: Mapping[str, Any]) -> dict[str, Any]:
