@@ -19,6 +19,7 @@ from regard.web.description import describe
 from regard.web.lesson_views import GoneError, Lessons
 from regard.web.listing import Listing, NotFoundError
 from regard.web.pages import error_page
+from regard.web.playground.views import Playground
 from regard.web.plots import EmptyChartError
 from regard.web.recipes.views import RecipeForm
 from regard.web.run_views import Runs
@@ -43,7 +44,7 @@ def build_app(root: Path) -> Starlette:
         Lessons(workers),
     )
     trainings = TrainingViews(processes, recipe.sources, stamps)
-    attention = AttentionViews(listing, workers)
+    attention, playground = AttentionViews(listing, workers), Playground(listing, workers)
     chart = "charts/{name:str}.{format:str}"
 
     @asynccontextmanager
@@ -96,6 +97,13 @@ def build_app(root: Path) -> Starlette:
             Route(f"/trainings/{ID}/stop", trainings.stop, methods=["POST"]),
             Route(f"/trainings/{ID}/resume", trainings.resume, methods=["POST"]),
             Route("/openapi.json", describe),
+            Route("/playground", playground.overview),
+            Route(f"/playground/{ID}", playground.write),
+            Route(f"/playground/{ID}/answers", playground.answers),
+            Route(f"/playground/{ID}/answer.{{format:str}}", playground.answer),
+            Route(f"/playground/{ID}/risk.{{format:str}}", playground.risk),
+            Route(f"/playground/{ID}/curve.{{format:str}}", playground.curve),
+            Route(f"/playground/{ID}/{{view:str}}.{{format:str}}", playground.numbers),
             Route("/static/{version:str}/{name:str}", static),
             Route("/favicon.ico", icon),
         ],

@@ -24,6 +24,7 @@ SECTIONS = {
     "studies": "/",
     "runs": "/runs",
     "attention": "/attention",
+    "playground": "/playground",
     "recipe": "/recipe",
     "lessons": "/lessons",
 }

@@ -29,6 +29,7 @@ from regard.models.inputs import ModelInputs
 from regard.models.model import Model, token_losses
 from regard.objectives import Vocabulary
 from regard.runs.inspection.inspection import AttentionMap, Inspection, TokenLoss, TokenRow
+from regard.runs.inspection.token_texts import token_texts
 from regard.runs.models.loaded_model import LoadedModel
 from regard.runs.training_audit import invalid_reasons
 
@@ -77,7 +78,7 @@ def inspect_text(
         token_losses, remarks = _masked_losses(model, tokenizer, row)
     else:
         losses = _losses(model, tokenizer, example, recorder)
-        tokens = _token_texts(tokenizer, example.targets)
+        tokens = token_texts(tokenizer, example.targets)
         token_losses, remarks = tuple(map(TokenLoss, tokens, losses.tolist())), []
     _check_finite(recorder, token_losses)
     return Inspection(
@@ -279,17 +280,4 @@ def _unknown_remarks(tokenizer: Tokenizer, row: TokenRow, source: TokenRow | Non
 
 def token_row(tokenizer: Tokenizer, ids: Ints) -> TokenRow:
     """Ids with their texts."""
-    return TokenRow(tuple(ids.tolist()), tuple(_token_texts(tokenizer, ids)))
-
-
-def _token_texts(tokenizer: Tokenizer, ids: Ints) -> list[str]:
-    """Each token decoded alone, or its piece if it is no text; a dot stands for a space."""
-    texts = []
-    for token, piece in zip(ids.tolist(), tokenizer.tokens(ids), strict=True):
-        text = tokenizer.decode([token])
-        if piece.startswith("▁") and not text.startswith("▁"):  # SentencePiece's space
-            text = f" {text.lstrip()}"
-        elif not text or "\ufffd" in text:  # a special, or bytes that are half a character
-            text = piece
-        texts.append(text.replace(" ", "·"))
-    return texts
+    return TokenRow(tuple(ids.tolist()), tuple(token_texts(tokenizer, ids)))
