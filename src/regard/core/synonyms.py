@@ -116,6 +116,10 @@ _OTHER_NAMES: Mapping[str, str] = {
     "threads": "num_threads n_threads cpu_threads",
     "device": "gpu gpus cuda use_cuda accelerator no_cuda use_cpu cpu mps n_gpu num_gpus",
     "precision": "fp16 bf16 fp32 amp mixed_precision dtype torch_dtype half autocast",
+    "parallel": (
+        "strategy distributed data_parallel ddp fsdp fsdp2 zero deepspeed sharding sharded "
+        "parallelism dp"
+    ),
     "tensorboard": "tb tensorboard_dir logging_dir",
 }
 "For each setting its other names."
@@ -127,6 +131,7 @@ _ACCUMULATE = "It splits the batch of batch_tokens into micro-batches; the updat
 _BATCHES = 'It takes "packed", "bucketed" or "padded".'
 _DEVICE = 'It takes "auto", "cpu", "cuda" or "mps"; one training uses one device.'
 _PRECISION = 'It takes "auto", "fp32" or "bf16".'
+_PARALLEL = 'It takes "ddp" or "fsdp", and acts where torchrun starts several processes.'
 _NORM = 'It takes "pre" or "post".'
 
 VALUE_HINTS: Mapping[str, str] = {
@@ -158,6 +163,12 @@ VALUE_HINTS: Mapping[str, str] = {
     "autocast": _PRECISION,
     "dtype": _PRECISION,
     "torch_dtype": _PRECISION,
+    "strategy": _PARALLEL,
+    "distributed": _PARALLEL,
+    "ddp": _PARALLEL,
+    "fsdp": _PARALLEL,
+    "zero": _PARALLEL,
+    "deepspeed": _PARALLEL,
     "warmup": _WARMUP,
     "warmup_steps": _WARMUP,
     "warmup_iters": _WARMUP,
@@ -192,7 +203,8 @@ _IN_TABLES: Mapping[str, str] = {
     "train": (
         "epochs max_steps batch_tokens batches accumulate lr min_lr_ratio warmup_ratio seed "
         "weight_decay max_grad_norm evaluate_every evaluate_documents patience sample_every "
-        "checkpoint_every keep_checkpoints device precision threads tensorboard"
+        "checkpoint_every keep_checkpoints device precision parallel threads "
+        "tensorboard"
     ),
     "adapt": "rank alpha targets",
     "evaluate": "documents ngram",

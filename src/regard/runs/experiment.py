@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard import __version__
@@ -15,6 +15,7 @@ from regard.runs.models.base_model import base_entry
 from regard.runs.models.init_from import InitialModel, inherit_settings, load_body
 from regard.runs.observer import Observer
 from regard.runs.preflight.checks import check_before_data, preflight, small_splits
+from regard.runs.preflight.rank_remarks import rank_remarks
 from regard.runs.preparation.data_remarks import data_remarks
 from regard.runs.preparation.prepare import prepare
 from regard.runs.preparation.prepared import PreparedData
@@ -23,6 +24,8 @@ from regard.training.batch_loader import BatchLoader
 from regard.training.device import Machine, choose_machine
 from regard.training.events import RemarkEvent
 from regard.training.forecast import Forecast, Plan, forecast_by_trial
+from regard.training.parallel.ranks import ONE_RANK, OneRank
+from regard.training.settings import Train
 
 TRIAL_BATCHES = 8
 "Different batches of a trial: where rows are bucketed by length, batches differ."
@@ -80,7 +83,11 @@ class Experiment:
 
 
 def build_experiment(
-    recipe: Recipe, *, initial_model: InitialModel | None, observer: Observer
+    recipe: Recipe,
+    *,
+    initial_model: InitialModel | None,
+    observer: Observer,
+    ranks: OneRank = ONE_RANK,
 ) -> Experiment:
     """Prepare the data and build the model: everything before the first step."""
     recipe = inherit_settings(recipe, initial_model)
@@ -88,12 +95,11 @@ def build_experiment(
     tokenizer = initial_model.tokenizer if initial_model else None
     prepared = prepare(recipe, tokenizer=tokenizer, observer=observer)
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
-    machine = choose_machine(
-        recipe.train.device, threads=recipe.train.threads, precision=recipe.train.precision
-    )
+    machine = choose_rank_machine(recipe.train, ranks)
     loader = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding_id)
     vocabulary = initial_model.vocabulary if initial_model else prepared.tokenizer.size
     remarks = preflight(recipe, prepared, loader, vocabulary=vocabulary)
+    remarks += rank_remarks(recipe, loader, ranks)
     seed = recipe.train.seed
     if initial_model is None:
         body = build_model(recipe.model, vocabulary=prepared.tokenizer.size, seed=seed)
@@ -115,6 +121,18 @@ def build_experiment(
         initial_model,
         tuple(remarks),
     )
+
+
+def choose_rank_machine(train: Train, ranks: OneRank) -> Machine:
+    """The machine of this rank, with its fraction of the cores and its own GPU."""
+    machine = choose_machine(
+        ranks.device(train.device),
+        threads=ranks.threads(train.threads),
+        precision=train.precision,
+    )
+    if ranks.size == 1:
+        return machine
+    return replace(machine, ranks=ranks.size, parallel=train.parallel)
 
 
 def training_plan(experiment: Experiment) -> Plan:

@@ -39,24 +39,34 @@ def exit_code(stopped: BaseException | StopRequest) -> int:
 
 
 class StopRequest:
-    """Whether a signal has requested a stop, and which; a second one stops at once."""
+    """Whether a signal has requested a stop, and which; `second` is what another one does."""
 
-    def __init__(self) -> None:
+    def __init__(self, second: Callable[[int], None]) -> None:
         self.number = 0
+        self.second = second
 
     def __call__(self) -> bool:
         return self.number > 0
 
     def receive(self, number: int, frame: FrameType | None) -> None:
         if self.number:
-            raise SignalInterrupt(number)
-        self.number = number
+            self.second(number)
+        else:
+            self.number = number
+
+
+def stop_at_once(number: int) -> None:
+    raise SignalInterrupt(number)
+
+
+def keep_stopping(number: int) -> None:
+    """Where a launcher passes on the signal that this process has had already."""
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[StopRequest]:
-    """Signals stop whoever asks the request that is yielded."""
-    request = StopRequest()
+def stop_on_signals(second: Callable[[int], None] = stop_at_once) -> Iterator[StopRequest]:
+    """Signals stop whoever asks the request that is yielded; a second one stops at once."""
+    request = StopRequest(second)
     with _handled(request.receive):
         yield request
 

@@ -1,0 +1,45 @@
+"""Several processes that train together, started as a launcher does, but without torchrun's own
+second of start and import."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def start_ranks(
+    arguments: Sequence[str], *, size: int, port: int | None = None, **options: object
+) -> list[subprocess.Popen[str]]:
+    """`python ARGUMENTS` as each of `size` ranks."""
+    port = port or free_port()
+    common = {
+        "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "PYTHONPATH": str(ROOT),
+    }
+    return [
+        subprocess.Popen(
+            [sys.executable, *arguments],
+            env={**os.environ, **common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,  # type: ignore[call-overload]
+        )
+        for rank in range(size)
+    ]
