@@ -43,3 +43,15 @@ def start_ranks(
         )
         for rank in range(size)
     ]
+
+
+def finish(
+    ranks: Sequence[subprocess.Popen[str]], *, seconds: float = 170
+) -> list[tuple[int, str, str]]:
+    """Exit code, output and errors of each; none is left running."""
+    try:
+        outputs = [rank.communicate(timeout=seconds) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    return [(rank.returncode, *output) for rank, output in zip(ranks, outputs, strict=True)]

@@ -1,15 +1,18 @@
-"""Trainings of a few steps in float64, as one process and as ranks: run as a module, it is a rank.
+"""Trainings of a few steps in float64, as one process and as ranks. Run as a module, it is a rank:
 
-python -m tests.training.parallel.step_cases FOLDER CASE…      with the launcher's variables
+    python -m tests.training.parallel.step_cases FOLDER ddp/decoder fsdp/LoRA …
+
+with the launcher's variables. `nan` is a step in which one rank's loss is not finite.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,9 +21,12 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
 from tests.training.toy_loader import ToySplit
+from torch import nn
+from torch.optim import Optimizer
 
 from regard.adapters import ADAPTERS
 from regard.batch import Batch, Example
+from regard.core.errors import DivergenceError
 from regard.core.settings import read_settings
 from regard.data.chunks import DocumentChunks, PackedBlocks
 from regard.models.families import FAMILIES
@@ -31,9 +37,16 @@ from regard.objectives import OBJECTIVES, Vocabulary
 from regard.training.batch_loader import BatchLoader, Cursor, Examples, ObjectiveExamples
 from regard.training.checkpoint import model_tensors
 from regard.training.device import choose_machine
-from regard.training.loop import update
+from regard.training.loop import Batches, update
 from regard.training.optimizer import build_optimizer
-from regard.training.parallel.gradient_sync import ONE_PROCESS, DataParallel, same_bits
+from regard.training.parallel.gradient_sync import (
+    ONE_PROCESS,
+    DataParallel,
+    GradientSync,
+    RankSync,
+    StepBatch,
+    same_bits,
+)
 from regard.training.parallel.rank_batches import RankLoader
 from regard.training.parallel.sharded import Sharded, shard
 from regard.training.settings import Train
@@ -128,47 +141,84 @@ def model_of(case: StepCase) -> Model:
     return model.to(case.dtype).train()
 
 
+def divide(
+    model: Model, parallel: str
+) -> tuple[nn.Module, RankSync, Mapping[str, nn.Parameter] | None]:
+    """What is trained, how its ranks agree, and what the optimizer updates."""
+    if parallel == "ddp":
+        return model, DataParallel(), None
+    sharded = shard(model, choose_machine("cpu", threads=1), keep_whole=True)
+    parts = {name: part.tensor for name, part in sharded.parts.items()}
+    return sharded.module, Sharded(sharded), parts
+
+
+def one_update(
+    model: nn.Module,
+    optimizer: Optimizer,
+    batch: StepBatch,
+    settings: Train,
+    *,
+    step: int,
+    sync: GradientSync,
+) -> tuple[float, float]:
+    machine = choose_machine("cpu", threads=1)
+    return update(
+        model,
+        optimizer,
+        batch,
+        step=step,
+        lr=0.01,
+        settings=settings,
+        machine=machine,
+        sync=sync,
+    )
+
+
 def losses_of(case: StepCase, parallel: str | None) -> tuple[list[float], Model]:
     """The losses of its steps, and the model after them."""
     model, loader = model_of(case), loader_of(case)
-    machine = choose_machine("cpu", threads=1)
-    trained, whole = model, model
-    sync, batches = ONE_PROCESS, loader
+    trained: nn.Module = model
+    sync: GradientSync = ONE_PROCESS
+    batches: Batches = loader
+    parts = None
     if parallel is not None:
         batches = RankLoader(loader, rank=dist.get_rank(), size=dist.get_world_size())
-        sync = DataParallel()
-    parts = None
-    if parallel == "fsdp":
-        sharded = shard(model, machine, keep_whole=True)
-        trained, sync = sharded.module, Sharded(sharded)
-        parts = {name: part.tensor for name, part in sharded.parts.items()}
+        trained, sync, parts = divide(model, parallel)
     optimizer = build_optimizer(trained, loader.settings, parts=parts)
     losses = []
-    cursors = batches.batches_after(Cursor())
-    for step in range(1, case.steps + 1):
-        batch, _ = next(cursors)
-        loss, norm = update(
-            trained,
-            optimizer,
-            batch,
-            step=step,
-            lr=0.01,
-            settings=loader.settings,
-            machine=machine,
-            sync=sync,
-        )
-        losses += [loss, norm]
-    if parallel == "fsdp":
-        sharded.gather_into(whole)
+    for step, (batch, _) in enumerate(islice(batches.batches_after(Cursor()), case.steps), start=1):
+        loss, _ = one_update(trained, optimizer, batch, loader.settings, step=step, sync=sync)
+        losses.append(loss)
+    if isinstance(sync, Sharded):
+        sync.model.gather_into(model)
     elif parallel is not None:
         assert same_bits(model)
-    return losses, whole
+    return losses, model
 
 
-def save(folder: Path, name: str, losses: list[float], model: Model) -> None:
+def save(file: Path, losses: list[float], model: Model) -> None:
     tensors = {key: tensor.contiguous() for key, tensor in model_tensors(model).items()}
-    save_file(tensors, folder / f"{name}.safetensors")
-    (folder / f"{name}.json").write_text(json.dumps(losses), encoding="utf-8")
+    save_file(tensors, file.with_suffix(".safetensors"))
+    file.with_suffix(".json").write_text(json.dumps(losses), encoding="utf-8")
+
+
+def nan_on_the_last_rank(parallel: str) -> str:
+    """What each rank says; its weights have to be as they were."""
+    case = CASES["decoder"]
+    model, loader = model_of(case), loader_of(case)
+    batches = RankLoader(loader, rank=dist.get_rank(), size=dist.get_world_size())
+    batch = batches.build_batch(loader.plan(0)[0], epoch=0)
+    if dist.get_rank() == dist.get_world_size() - 1:
+        batch.parts[0].weights[0, 0] = torch.inf  # 0 · ∞ somewhere below
+    trained, sync, parts = divide(model, parallel)
+    optimizer = build_optimizer(trained, loader.settings, parts=parts)
+    before = [p.detach().clone() for p in trained.parameters()]
+    try:
+        one_update(trained, optimizer, batch, loader.settings, step=1, sync=sync)
+    except DivergenceError as problem:
+        kept = all(torch.equal(p, old) for p, old in zip(trained.parameters(), before, strict=True))
+        return f"{problem.what}; {'kept' if kept else 'changed'}"
+    return "no error"
 
 
 @contextmanager
@@ -178,13 +228,19 @@ def joined() -> Iterator[None]:
     dist.destroy_process_group()
 
 
-def main(folder: Path, parallel: str, names: list[str]) -> None:
+def main(folder: Path, names: list[str]) -> None:
     with joined():
         for name in names:
-            losses, model = losses_of(CASES[name], parallel)
+            parallel, _, case = name.partition("/")
+            file = folder / name.replace("/", "-")
+            if case == "nan":
+                text = nan_on_the_last_rank(parallel)
+                file.with_suffix(f".{dist.get_rank()}").write_text(text, encoding="utf-8")
+                continue
+            losses, model = losses_of(CASES[case], parallel)
             if dist.get_rank() == 0:
-                save(folder, name, losses, model)
+                save(file, losses, model)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    main(Path(sys.argv[1]), sys.argv[2:])

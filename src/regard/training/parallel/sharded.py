@@ -85,6 +85,7 @@ class Sharded(RankSync):
 
     def __init__(self, model: ShardedModel, *, stop_signal: Callable[[], int] = lambda: 0) -> None:
         super().__init__(stop_signal=stop_signal)
+        self.model = model
         self.pairs = [
             (p, model.parts[name].tensor)
             for name, p in model.module.named_parameters()
