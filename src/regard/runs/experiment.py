@@ -26,6 +26,7 @@ from regard.training.events import RemarkEvent
 from regard.training.forecast import Forecast, Plan, forecast_by_trial
 from regard.training.parallel.ranks import ONE_RANK, OneRank
 from regard.training.settings import Train
+from regard.training.threads import training_threads
 
 TRIAL_BATCHES = 8
 "Different batches of a trial: where rows are bucketed by length, batches differ."
@@ -95,7 +96,6 @@ def build_experiment(
     tokenizer = initial_model.tokenizer if initial_model else None
     prepared = prepare(recipe, tokenizer=tokenizer, observer=observer)
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
-    machine = choose_rank_machine(recipe.train, ranks)
     loader = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding_id)
     vocabulary = initial_model.vocabulary if initial_model else prepared.tokenizer.size
     remarks = preflight(recipe, prepared, loader, vocabulary=vocabulary)
@@ -107,6 +107,8 @@ def build_experiment(
         body = load_body(initial_model)
     model = prepared.attach_head(body, seed=seed)
     recipe.adapt.apply(model, seed=seed)
+    threads = recipe.train.threads or _threads(model, loader, ranks)
+    machine = choose_rank_machine(recipe.train, ranks, threads=threads)
     # Last: an error is one sentence, with nothing before it.
     import_remarks = initial_model.remarks if initial_model else ()
     data = data_remarks(prepared.statistics, prepared.data_flaws)
@@ -123,27 +125,28 @@ def build_experiment(
     )
 
 
-def choose_rank_machine(train: Train, ranks: OneRank) -> Machine:
-    """The machine of this rank, with its fraction of the cores and its own GPU."""
-    machine = choose_machine(
-        ranks.device(train.device),
-        threads=ranks.threads(train.threads),
-        precision=train.precision,
-    )
+def choose_rank_machine(train: Train, ranks: OneRank, *, threads: int) -> Machine:
+    """The machine of this process, and on a machine of several GPUs its own."""
+    device = ranks.device(train.device)
+    machine = choose_machine(device, threads=threads, precision=train.precision)
     if ranks.size == 1:
         return machine
     return replace(machine, ranks=ranks.size, parallel=train.parallel)
 
 
+def _threads(model: Model, loader: BatchLoader, ranks: OneRank) -> int:
+    positions = loader.mean_positions() / loader.settings.accumulate / ranks.size
+    return ranks.threads(training_threads(model, positions))
+
+
 def training_plan(experiment: Experiment) -> Plan:
     """How much there is to train and to evaluate."""
     loader, prepared = experiment.loader, experiment.prepared
-    rows, lengths = loader.plan(0), loader.examples.lengths
     final = prepared.evaluation_positions(evaluations=0)
     return Plan(
         steps=loader.steps,
         evaluate_every=experiment.recipe.train.evaluate_every,
-        batch_positions=sum(len(some) * int(lengths[some].max()) for some in rows) / len(rows),
+        batch_positions=loader.mean_positions(),
         dev_positions=prepared.evaluation_positions(evaluations=1) - final,
         final_positions=final,
         parameters=sum(p.numel() for p in experiment.model.parameters()),

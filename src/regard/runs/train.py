@@ -228,12 +228,10 @@ def _restore(
             hint="Put the old text back, or start again with --out ANOTHER_FOLDER.",
         )
     # The number of threads decides how sums are split, and so the last bits: keep it on resume.
-    threads = int(state.machine["threads"])
     experiment.machine = choose_rank_machine(
-        train.model_copy(
-            update={"device": machine.device, "threads": threads, "precision": machine.precision}
-        ),
+        train.model_copy(update={"precision": machine.precision}),
         ranks,
+        threads=int(state.machine["threads"]),
     )
     for key, before in state.machine.items():
         now = experiment.machine.as_dict()[key]

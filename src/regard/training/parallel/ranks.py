@@ -76,9 +76,9 @@ class OneRank:
         """The device of this rank, where the recipe names one for all."""
         return device
 
-    def threads(self, threads: int) -> int:
-        """CPU threads of this rank; 0 takes all cores."""
-        return threads
+    def threads(self, wanted: int) -> int:
+        """CPU threads of this rank, which shares the cores of its machine."""
+        return wanted
 
 
 ONE_RANK = OneRank()
@@ -176,8 +176,8 @@ class JoinedRanks(OneRank):
             )
         return device if number or not count else f"cuda:{self.launch.local_rank}"
 
-    def threads(self, threads: int) -> int:
-        return threads or max(1, usable_cores() // self.launch.local_size)
+    def threads(self, wanted: int) -> int:
+        return max(1, min(wanted, usable_cores() // self.launch.local_size))
 
     def wait_for(self, key: str) -> bytes:
         """The value of a key, once it is there."""
