@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from regard import __version__
 from regard.adapters.ledger import ledger
 from regard.core.ledger import Ledger
@@ -15,7 +17,6 @@ from regard.runs.models.base_model import base_entry
 from regard.runs.models.init_from import InitialModel, inherit_settings, load_body
 from regard.runs.observer import Observer
 from regard.runs.preflight.checks import check_before_data, preflight, small_splits
-from regard.runs.preflight.rank_remarks import rank_remarks
 from regard.runs.preparation.data_remarks import data_remarks
 from regard.runs.preparation.prepare import prepare
 from regard.runs.preparation.prepared import PreparedData
@@ -92,14 +93,13 @@ def build_experiment(
 ) -> Experiment:
     """Prepare the data and build the model: everything before the first step."""
     recipe = inherit_settings(recipe, initial_model)
-    check_before_data(recipe)
+    check_before_data(recipe, ranks=ranks)
     tokenizer = initial_model.tokenizer if initial_model else None
     prepared = prepare(recipe, tokenizer=tokenizer, observer=observer)
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
     loader = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding_id)
     vocabulary = initial_model.vocabulary if initial_model else prepared.tokenizer.size
-    remarks = preflight(recipe, prepared, loader, vocabulary=vocabulary)
-    remarks += rank_remarks(recipe, loader, ranks)
+    remarks = preflight(recipe, prepared, loader, vocabulary=vocabulary, ranks=ranks)
     seed = recipe.train.seed
     if initial_model is None:
         body = build_model(recipe.model, vocabulary=prepared.tokenizer.size, seed=seed)
@@ -131,6 +131,8 @@ def choose_rank_machine(train: Train, ranks: OneRank, *, threads: int) -> Machin
     machine = choose_machine(device, threads=threads, precision=train.precision)
     if ranks.size == 1:
         return machine
+    if machine.device.startswith("cuda"):
+        torch.cuda.set_device(machine.device)  # where collectives compute
     return replace(machine, ranks=ranks.size, parallel=train.parallel)
 
 

@@ -23,7 +23,7 @@ from regard.runs.finish import finish
 from regard.runs.locking.lock import lock_run
 from regard.runs.models.init_from import find_initial_model, inherit_settings
 from regard.runs.observer import SILENT, Observer
-from regard.runs.rank_facts import experiment_facts, file_facts, recipe_facts
+from regard.runs.preflight.rank_facts import experiment_facts, file_facts, recipe_facts
 from regard.runs.recipe import Recipe
 from regard.runs.results import AuditEvent, AuditRecord, read_audit, write_audit
 from regard.runs.run import Run, check_new_folder, create_run, reopen_run, write_paths
@@ -45,7 +45,7 @@ from regard.training.interrupt import (
 from regard.training.loop import EvalResult, FitResult, Hooks, fit
 from regard.training.parallel.rank_batches import RankLoader
 from regard.training.parallel.ranks import ONE_RANK, OneRank
-from regard.training.parallel.trained import Trained, begin_training
+from regard.training.parallel.training_model import TrainingModel, begin_training
 
 LIMITED = (
     "this process may address {gigabytes:,.1f} GB (ulimit -v): where memory runs short, matrix "
@@ -166,7 +166,7 @@ def _run_locked(
 def _train(
     experiment: Experiment,
     run: Run,
-    trained: Trained,
+    trained: TrainingModel,
     state: TrainingState,
     *,
     on_event: OnEvent,
@@ -194,7 +194,7 @@ def _train(
 
 def _restore(
     experiment: Experiment, run: Run, on_event: OnEvent, ranks: OneRank
-) -> tuple[TrainingState, Trained]:
+) -> tuple[TrainingState, TrainingModel]:
     """Training state, model and optimizer of the latest intact checkpoint, or those of step 0."""
 
     def choose_checkpoint() -> str | None:
@@ -264,7 +264,7 @@ def _events(
 def _hooks(
     experiment: Experiment,
     run: Run,
-    trained: Trained,
+    trained: TrainingModel,
     on_event: OnEvent,
     stop_requested: Callable[[], bool],
     ranks: OneRank,

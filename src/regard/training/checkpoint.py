@@ -26,7 +26,7 @@ from regard.core.files import find_damage, folder_with_manifest, write_json
 from regard.core.json_records import read_record, write_record
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.training.batch_loader import Cursor
-from regard.training.moments import OPTIMIZER_FILE, moment_files, open_moments
+from regard.training.parallel.moments import OPTIMIZER_FILE, moment_files, open_moments
 from regard.training.tensor_files import read_tensors, write_tensors
 
 STATE_FILE = "state.json"
@@ -136,14 +136,6 @@ def check_finite(
             topic="train",
             hint="Lower train.lr or raise train.warmup_ratio; earlier checkpoints are intact.",
         )
-
-
-def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> TrainingState:
-    """Weights and moments of a whole model."""
-    state = load_state(path)
-    load_weights(model, path / WEIGHTS_FILE)
-    load_moments(path, dict(model.named_parameters()), optimizer)
-    return state
 
 
 def load_state(path: Path) -> TrainingState:

@@ -17,6 +17,14 @@ STOP_SIGNALS = [
 ]
 
 
+_received: list[int] = []
+
+
+def signal_received() -> bool:
+    """Whether any signal has asked this process to stop; a thread may ask."""
+    return bool(_received)
+
+
 class SignalInterrupt(KeyboardInterrupt):
     """A signal requested to stop at once."""
 
@@ -87,7 +95,12 @@ def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
-    before = {number: signal.signal(number, handler) for number in STOP_SIGNALS if _counts(number)}
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        _received.append(number)
+        handler(number, frame)
+
+    before = {number: signal.signal(number, receive) for number in STOP_SIGNALS if _counts(number)}
     try:
         yield
     finally:

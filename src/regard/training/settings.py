@@ -47,7 +47,7 @@ class Train(Settings):
     keep_checkpoints: int = Field(default=2, ge=1)
     "Checkpoints kept on disk."
     device: str = "auto"
-    "auto, cpu, cuda (of several GPUs one, as cuda:1) or mps."
+    "auto, cpu, cuda (of several GPUs one, as cuda:1) or mps; under torchrun each rank its own."
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     "bf16: bfloat16 matrix products, the rest fp32. auto: bf16 on cuda and mps where it works."
     parallel: Literal["ddp", "fsdp"] = "ddp"

@@ -7,8 +7,9 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).parents[3]
 
@@ -21,9 +22,15 @@ def free_port() -> int:
 
 
 def start_ranks(
-    arguments: Sequence[str], *, size: int, port: int | None = None, **options: object
+    arguments: Sequence[str],
+    *,
+    size: int,
+    port: int | None = None,
+    of_rank: Mapping[int, Sequence[str]] = MappingProxyType({}),
+    cwd: Path = ROOT,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> list[subprocess.Popen[str]]:
-    """`python ARGUMENTS` as each of `size` ranks."""
+    """`python ARGUMENTS` as each of `size` ranks, some with more arguments of their own."""
     port = port or free_port()
     common = {
         "WORLD_SIZE": str(size),
@@ -34,12 +41,12 @@ def start_ranks(
     }
     return [
         subprocess.Popen(
-            [sys.executable, *arguments],
-            env={**os.environ, **common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            [sys.executable, *arguments, *of_rank.get(rank, ())],
+            cwd=cwd,
+            env={**os.environ, **variables, **common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            **options,  # type: ignore[call-overload]
         )
         for rank in range(size)
     ]

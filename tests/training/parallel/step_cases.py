@@ -36,19 +36,19 @@ from regard.models.task_models.sentence_model import ContrastiveModel
 from regard.objectives import OBJECTIVES, Vocabulary
 from regard.training.batch_loader import BatchLoader, Cursor, Examples, ObjectiveExamples
 from regard.training.checkpoint import model_tensors
-from regard.training.device import choose_machine
+from regard.training.device import Machine, choose_machine
 from regard.training.loop import Batches, update
 from regard.training.optimizer import build_optimizer
 from regard.training.parallel.gradient_sync import (
     ONE_PROCESS,
-    DataParallel,
+    DataParallelSync,
     GradientSync,
     RankSync,
     StepBatch,
     same_bits,
 )
 from regard.training.parallel.rank_batches import RankLoader
-from regard.training.parallel.sharded import Sharded, shard
+from regard.training.parallel.sharded import ShardedSync, shard
 from regard.training.settings import Train
 
 VOCABULARY, CONTEXT = 90, 8
@@ -63,6 +63,7 @@ class StepCase(NamedTuple):
     batch_tokens: int = 40
     steps: int = 20
     dtype: torch.dtype = torch.float64
+    precision: str = "fp32"
 
 
 CASES = {
@@ -83,6 +84,7 @@ CASES = {
     "decoder in fp32": StepCase(dtype=torch.float32),
     "encoder in fp32": StepCase("encoder", dtype=torch.float32),
     "encoder-decoder in fp32": StepCase("encoder-decoder", dtype=torch.float32),
+    "decoder in bf16": StepCase(dtype=torch.float32, precision="bf16"),
 }
 
 
@@ -142,14 +144,14 @@ def model_of(case: StepCase) -> Model:
 
 
 def divide(
-    model: Model, parallel: str
+    model: Model, parallel: str, machine: Machine
 ) -> tuple[nn.Module, RankSync, Mapping[str, nn.Parameter] | None]:
     """What is trained, how its ranks agree, and what the optimizer updates."""
     if parallel == "ddp":
-        return model, DataParallel(), None
-    sharded = shard(model, choose_machine("cpu", threads=1), keep_whole=True)
+        return model, DataParallelSync(), None
+    sharded = shard(model, machine, keep_whole=True)
     parts = {name: part.tensor for name, part in sharded.parts.items()}
-    return sharded.module, Sharded(sharded), parts
+    return sharded.module, ShardedSync(sharded), parts
 
 
 def one_update(
@@ -160,8 +162,8 @@ def one_update(
     *,
     step: int,
     sync: GradientSync,
+    machine: Machine,
 ) -> tuple[float, float]:
-    machine = choose_machine("cpu", threads=1)
     return update(
         model,
         optimizer,
@@ -177,19 +179,28 @@ def one_update(
 def losses_of(case: StepCase, parallel: str | None) -> tuple[list[float], Model]:
     """The losses of its steps, and the model after them."""
     model, loader = model_of(case), loader_of(case)
+    machine = choose_machine("cpu", threads=1, precision=case.precision)
     trained: nn.Module = model
     sync: GradientSync = ONE_PROCESS
     batches: Batches = loader
     parts = None
     if parallel is not None:
         batches = RankLoader(loader, rank=dist.get_rank(), size=dist.get_world_size())
-        trained, sync, parts = divide(model, parallel)
+        trained, sync, parts = divide(model, parallel, machine)
     optimizer = build_optimizer(trained, loader.settings, parts=parts)
     losses = []
     for step, (batch, _) in enumerate(islice(batches.batches_after(Cursor()), case.steps), start=1):
-        loss, _ = one_update(trained, optimizer, batch, loader.settings, step=step, sync=sync)
+        loss, _ = one_update(
+            trained,
+            optimizer,
+            batch,
+            loader.settings,
+            step=step,
+            sync=sync,
+            machine=machine,
+        )
         losses.append(loss)
-    if isinstance(sync, Sharded):
+    if isinstance(sync, ShardedSync):
         sync.model.gather_into(model)
     elif parallel is not None:
         assert same_bits(model)
@@ -204,17 +215,17 @@ def save(file: Path, losses: list[float], model: Model) -> None:
 
 def nan_on_the_last_rank(parallel: str) -> str:
     """What each rank says; its weights have to be as they were."""
-    case = CASES["decoder"]
+    case, machine = CASES["decoder"], choose_machine("cpu", threads=1)
     model, loader = model_of(case), loader_of(case)
     batches = RankLoader(loader, rank=dist.get_rank(), size=dist.get_world_size())
     batch = batches.build_batch(loader.plan(0)[0], epoch=0)
     if dist.get_rank() == dist.get_world_size() - 1:
         batch.parts[0].weights[0, 0] = torch.inf  # 0 · ∞ somewhere below
-    trained, sync, parts = divide(model, parallel)
+    trained, sync, parts = divide(model, parallel, machine)
     optimizer = build_optimizer(trained, loader.settings, parts=parts)
     before = [p.detach().clone() for p in trained.parameters()]
     try:
-        one_update(trained, optimizer, batch, loader.settings, step=1, sync=sync)
+        one_update(trained, optimizer, batch, loader.settings, step=1, sync=sync, machine=machine)
     except DivergenceError as problem:
         kept = all(torch.equal(p, old) for p, old in zip(trained.parameters(), before, strict=True))
         return f"{problem.what}; {'kept' if kept else 'changed'}"

@@ -2,7 +2,7 @@
 
     loss = Σ_ranks Σ_rows sum / weight        weight = Σ_ranks Σ_rows of the whole batch
 
-`OneProcess` tells nobody anything. `DataParallel` keeps the whole model on every rank and adds up
+`OneProcess` sends nothing. `DataParallelSync` keeps the whole model on every rank and adds up
 gradients after the backward pass, in flat buffers. torch's DistributedDataParallel would divide by
 the number of ranks, and wants to be called for every forward pass; adding up by hand gives the sums
 of one process and leaves the model as it is, and every rank computes the same bits after it. Where
@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from regard.batch import Batch
+from regard.training.parallel.rank_batches import RankBatch
 
 BUFFER_BYTES = 32 * 2**20
 "Of gradients that are sent together."
@@ -130,9 +131,9 @@ class RankSync(ABC):
         return f"step {step} rank {self.rank}"
 
     def begin(self, batch: StepBatch) -> Tensor:
-        weight = getattr(batch, "weight", 0.0)
+        assert isinstance(batch, RankBatch)
         sums = torch.zeros(2 + dist.get_world_size(), dtype=torch.float64)
-        sums[0], sums[1], sums[2 + self.rank] = weight, batch.tokens, self.stop_signal()
+        sums[0], sums[1], sums[2 + self.rank] = batch.weight, batch.tokens, self.stop_signal()
         dist.all_reduce(sums)
         self._weight, self._tokens, self._stop = float(sums[0]), int(sums[1]), int(sums[2:].max())
         return torch.tensor(self._weight)
@@ -157,7 +158,7 @@ class RankSync(ABC):
         return self._stop
 
 
-class DataParallel(RankSync):
+class DataParallelSync(RankSync):
     """The whole model on every rank; gradients are summed."""
 
     @torch.no_grad()
@@ -187,12 +188,13 @@ class DataParallel(RankSync):
 def in_buffers(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
     """Parameters whose gradients are sent together: of one dtype, and not too many bytes."""
     bucket: list[Tensor] = []
+    size = 0
     for p in parameters:
-        size = sum(one.nbytes for one in bucket) + p.nbytes
-        if bucket and (size > BUFFER_BYTES or p.dtype != bucket[0].dtype):
+        if bucket and (size + p.nbytes > BUFFER_BYTES or p.dtype != bucket[0].dtype):
             yield bucket
-            bucket = []
+            bucket, size = [], 0
         bucket.append(p)
+        size += p.nbytes
     if bucket:
         yield bucket
 

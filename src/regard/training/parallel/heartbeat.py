@@ -13,12 +13,15 @@ import threading
 import time
 from collections.abc import Callable
 
+from regard.training.interrupt import signal_received
 from regard.training.parallel.launch import Launch
 from regard.training.parallel.ranks import Store
 
 BEAT_SECONDS = 1.0
-SILENT_BEATS = 30
-"A rank that has not counted up for so many beats has ended, or hangs."
+SILENT_BEATS = 45
+"A rank that has not counted up for so many beats has ended, or hangs; saving may take its time."
+SIGNALLED_BEATS = 6
+"So many are enough where a signal came: launchers send one as soon as a rank has ended."
 GRACE_BEATS = 10
 "After another rank failed, so many beats are left to notice it and end in order."
 EXIT_CODE = 2
@@ -33,6 +36,7 @@ class Heartbeat(threading.Thread):
         self.next = (launch.rank + 1) % launch.size
         self._connect = connect
         self._stopped = threading.Event()
+        self._ending = False
 
     def run(self) -> None:
         try:
@@ -44,6 +48,10 @@ class Heartbeat(threading.Thread):
     def stop(self) -> None:
         self._stopped.set()
 
+    def only_beat(self) -> None:
+        """The main thread knows that something failed, and ends in order."""
+        self._ending = True
+
     def beats(self, rank: int) -> bool:
         """Whether a rank counts up now; asked by one that has failed."""
         store, key = self._connect(), _key(rank)
@@ -52,7 +60,7 @@ class Heartbeat(threading.Thread):
         while time.monotonic() < deadline:
             if store.add(key, 0) != before:
                 return True
-            time.sleep(0.1)
+            time.sleep(BEAT_SECONDS / 10)
         return False
 
     def _watch(self, store: Store) -> None:
@@ -62,18 +70,23 @@ class Heartbeat(threading.Thread):
             count = store.add(_key(self.next), 0)
             silent = 0 if count != seen else silent + 1
             seen = count
+            if self._ending:
+                continue
             failed += store.check(["failed"])
-            if silent > SILENT_BEATS and not store.check([f"left/{self.next}"]):
+            limit = SIGNALLED_BEATS if signal_received() else SILENT_BEATS
+            if silent > limit and not store.check([f"left/{self.next}"]):
                 store.set("failed", "")
                 speaks = not store.check(["spoken"]) and store.add("speaker", 1) == 1
-                what = f"rank {self.next} has given no sign of life for {SILENT_BEATS} s"
+                what = f"rank {self.next} has given no sign of life for {limit} s"
                 self._end(what if speaks else "")
-            if failed > GRACE_BEATS and not self._stopped.is_set():
+            if failed > GRACE_BEATS:
                 self._end("")
 
     def _end(self, what: str) -> None:
         """The main thread waits for what will not come: nothing but the process can end it. What is
         saved is whole, as after any kill."""
+        if self._ending or self._stopped.is_set():
+            return
         if what:
             hint = "Continue from the last checkpoint with --resume."
             print(f"ranks: {what}. {hint}", file=sys.stderr, flush=True)

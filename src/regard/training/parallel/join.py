@@ -14,7 +14,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from itertools import count
@@ -35,7 +35,7 @@ STEP_SECONDS = 1800.0
 "A rank that others wait for longer than this within a step has failed."
 FIRST_SPEAKS_SECONDS = 2.0
 "What fails on a rank probably fails on all: rank 0 is given time to say it."
-SILENT_SECONDS = 6.0
+SILENT_SECONDS = 4.0
 "Ranks that failed because another one did wait so long for it to say why."
 LEAVE_SECONDS = 3.0
 "Ranks wait so long for each other to end together."
@@ -77,6 +77,12 @@ def joined_ranks() -> Iterator[OneRank]:
 
 
 def _join(launch: Launch, prefix: str, *, lasting: str) -> JoinedRanks:
+    if not dist.is_available():
+        raise UserError(
+            "this torch was built without torch.distributed",
+            topic="ranks",
+            hint="Install torch from its own packages, or train without torchrun.",
+        )
     store = _connect(launch, prefix, hosts_store=launch.hosts_store)
     lasting_store = _connect(launch, lasting, hosts_store=False)
     ranks = JoinedRanks(launch, store, lasting=lasting_store)
@@ -132,15 +138,15 @@ def _connect(launch: Launch, prefix: str, *, hosts_store: bool) -> dist.Store:
 def _fail(ranks: JoinedRanks, heartbeat: Heartbeat, problem: BaseException) -> NoReturn:
     """End this rank after an error: with the error if it is this rank that says it."""
     _ignore_signals()
-    silent = SystemExit(code_of(problem))
-    try:
-        speaks, missing = _agree_on_speaker(ranks, heartbeat, problem)
-    except RuntimeError:  # the store is gone, and with it the machine that held it
-        speaks, missing = True, []
+    heartbeat.only_beat()
     lost = _is_lost(problem)
+    try:
+        speaks, missing, code = _agree_on_speaker(ranks, heartbeat, problem)
+    except RuntimeError:  # the store is gone, and with it the machine that held it
+        speaks, missing, code = True, [], ERROR_CODE
     if not speaks:
-        raise silent from None
-    if lost or (missing and not isinstance(problem, UserError)):
+        raise SystemExit(code) from None
+    if lost or (missing and isinstance(problem, KeyboardInterrupt)):
         raise lost_ranks(missing) from None
     if isinstance(problem, UserError) and not ranks.is_first:
         problem.topic = f"rank {ranks.rank} on {socket.gethostname()}: {problem.topic}".rstrip(": ")
@@ -149,26 +155,41 @@ def _fail(ranks: JoinedRanks, heartbeat: Heartbeat, problem: BaseException) -> N
 
 def _agree_on_speaker(
     ranks: JoinedRanks, heartbeat: Heartbeat, problem: BaseException
-) -> tuple[bool, list[int]]:
-    """Whether this rank says what happened, and which ranks have ended without a word."""
-    store, is_own = ranks.store, not (_is_lost(problem) or isinstance(problem, KeyboardInterrupt))
-    store.set(f"failed/{ranks.rank}", json.dumps(code_of(problem)))
+) -> tuple[bool, list[int], int]:
+    """Whether this rank says what happened, which ranks have ended without a word, and the exit
+    code."""
+    store = ranks.store
+    # Others fail because of it, rather than by themselves.
+    is_cause = not (_is_lost(problem) or isinstance(problem, KeyboardInterrupt))
+    store.set(f"failed/{ranks.rank}", json.dumps([is_cause, code_of(problem)]))
     store.set("failed", "")
-    missing: list[int] = []
-    deadline = time.monotonic() + (FIRST_SPEAKS_SECONDS if is_own else SILENT_SECONDS)
-    while not (is_own and ranks.is_first) and time.monotonic() < deadline:
+    failed: dict[int, tuple[bool, int]] = {}
+    deadline = time.monotonic() + (FIRST_SPEAKS_SECONDS if is_cause else SILENT_SECONDS)
+    while not (is_cause and ranks.is_first) and time.monotonic() < deadline:
         if store.check(["spoken"]):
             break
-        missing = [rank for rank in range(ranks.size) if not store.check([f"failed/{rank}"])]
-        if not missing and not is_own:
+        failed = _failures(ranks)
+        if len(failed) == ranks.size and not any(cause for cause, _ in failed.values()):
             break
         time.sleep(PAUSE)
     speaks = not store.check(["spoken"]) and store.add("speaker", 1) == 1
     if speaks:
         store.set("spoken", "")
+    missing = [rank for rank in range(ranks.size) if rank not in failed and not is_cause and speaks]
     missing = [rank for rank in missing if not heartbeat.beats(rank)]
-    _leave(ranks, heartbeat)
-    return speaks, missing
+    _leave(ranks, heartbeat, without=missing)
+    causes = [code for cause, code in _failures(ranks).values() if cause]
+    return speaks, missing, max(causes, default=code_of(problem))
+
+
+def _failures(ranks: JoinedRanks) -> dict[int, tuple[bool, int]]:
+    """Of each rank that has failed: whether by itself, and its exit code."""
+    keys = {rank: f"failed/{rank}" for rank in range(ranks.size)}
+    return {
+        rank: json.loads(ranks.store.get(key))
+        for rank, key in keys.items()
+        if ranks.store.check([key])
+    }
 
 
 def lost_ranks(ranks: list[int]) -> UserError:
@@ -199,13 +220,14 @@ def code_of(problem: BaseException) -> int:
     return BUG_CODE
 
 
-def _leave(ranks: JoinedRanks, heartbeat: Heartbeat) -> None:
+def _leave(ranks: JoinedRanks, heartbeat: Heartbeat, *, without: Sequence[int] = ()) -> None:
     """End together, so that no launcher stops those who are not through with saying why."""
     with suppress(RuntimeError):
         ranks.store.set(f"left/{ranks.rank}", "")
         deadline = time.monotonic() + LEAVE_SECONDS
         while time.monotonic() < deadline:
-            if all(ranks.store.check([f"left/{rank}"]) for rank in range(ranks.size)):
+            others = [rank for rank in range(ranks.size) if rank not in without]
+            if all(ranks.store.check([f"left/{rank}"]) for rank in others):
                 break
             time.sleep(PAUSE)
     heartbeat.stop()

@@ -161,7 +161,7 @@ class JoinedRanks(OneRank):
         if number and self.launch.local_size == 1:
             return device
         count = torch.cuda.device_count()
-        if number and int(number) < count if number.isdecimal() else number:
+        if number.isdecimal() and int(number) < count:
             raise UserError(
                 f"train.device = {device!r} is one GPU for {self.launch.local_size} ranks",
                 topic="recipe",
@@ -174,6 +174,7 @@ class JoinedRanks(OneRank):
                 topic="ranks",
                 hint=f"Start as many as there are: torchrun --nproc-per-node {count}.",
             )
+        # What no machine could use is left to the check of devices.
         return device if number or not count else f"cuda:{self.launch.local_rank}"
 
     def threads(self, wanted: int) -> int:

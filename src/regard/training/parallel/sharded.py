@@ -45,16 +45,20 @@ class ShardedModel:
         mesh = init_device_mesh(torch.device(machine.device).type, (dist.get_world_size(),))
         policy = MixedPrecisionPolicy()
         if machine.precision == "bf16":
-            policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+            # Residual stream, embedding and output layer stay in float32, as under autocast.
+            policy = MixedPrecisionPolicy(
+                param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False
+            )
         for stack in model.body.stacks.values():
             for block in stack.blocks:
                 fully_shard(block, mesh=mesh, mp_policy=policy)
-        fully_shard(model, mesh=mesh, mp_policy=policy)
+        fully_shard(model, mesh=mesh)
         for module in model.modules():
             if isinstance(module, FSDPModule):
                 module.set_gradient_divide_factor(1.0)  # gradients are sums here
                 module.set_force_sum_reduction_for_comms(True)
         self.module = model
+        self.updates = 0
         self.parts = {name: _part(p) for name, p in model.named_parameters()}
 
     def trained_parts(self) -> dict[str, Part]:
@@ -80,7 +84,7 @@ def shard(model: Model, machine: Machine, *, keep_whole: bool) -> ShardedModel:
     return ShardedModel(deepcopy(model) if keep_whole else model, machine)
 
 
-class Sharded(RankSync):
+class ShardedSync(RankSync):
     """torch has summed the gradients of each block as soon as they were complete."""
 
     def __init__(self, model: ShardedModel, *, stop_signal: Callable[[], int] = lambda: 0) -> None:
@@ -94,6 +98,7 @@ class Sharded(RankSync):
 
     @torch.no_grad()
     def finish(self, parameters: Sequence[Tensor], total: Tensor) -> None:
+        self.model.updates += 1
         dist.all_reduce(total)
         for sharded, part in self.pairs:
             gradient, sharded.grad = sharded.grad, None

@@ -26,19 +26,19 @@ from regard.training.checkpoint import (
     write_state,
 )
 from regard.training.device import Machine
-from regard.training.moments import write_moments
 from regard.training.optimizer import build_optimizer
 from regard.training.parallel.gradient_sync import (
-    DataParallel,
+    DataParallelSync,
     GradientSync,
     OneProcess,
     same_bits,
 )
+from regard.training.parallel.moments import write_moments
 from regard.training.parallel.ranks import OneRank
 from regard.training.settings import Train
 
 
-class Trained(Protocol):
+class TrainingModel(Protocol):
     """A model with its optimizer. On several ranks, each method is called by all of them."""
 
     @property
@@ -67,7 +67,9 @@ class Trained(Protocol):
     ) -> None: ...
 
 
-def begin_training(model: Model, settings: Train, *, machine: Machine, ranks: OneRank) -> Trained:
+def begin_training(
+    model: Model, settings: Train, *, machine: Machine, ranks: OneRank
+) -> TrainingModel:
     """Ranks begin with the same weights, or not at all."""
     if ranks.size > 1 and not same_bits(model):
         raise UserError(
@@ -89,7 +91,7 @@ class WholeModel:
         self.ranks = ranks
 
     def sync(self, stop_signal: Callable[[], int]) -> GradientSync:
-        kind = OneProcess if self.ranks.size == 1 else DataParallel
+        kind = OneProcess if self.ranks.size == 1 else DataParallelSync
         return kind(stop_signal=stop_signal)
 
     def load_moments(self, checkpoint: Path) -> None:
@@ -134,21 +136,24 @@ class SharedModel:
         self.whole = model.eval() if ranks.is_first else None
         self.sharded = shard(model, machine, keep_whole=ranks.is_first)
         self.module: nn.Module = self.sharded.module
+        self._gathered = 0
         self.parts = self.sharded.trained_parts()
         self.parameters = {name: part.tensor for name, part in self.parts.items()}
         self.optimizer: Optimizer = build_optimizer(self.module, settings, parts=self.parameters)
 
     def sync(self, stop_signal: Callable[[], int]) -> GradientSync:
-        from regard.training.parallel.sharded import Sharded
+        from regard.training.parallel.sharded import ShardedSync
 
-        return Sharded(self.sharded, stop_signal=stop_signal)
+        return ShardedSync(self.sharded, stop_signal=stop_signal)
 
     def load_moments(self, checkpoint: Path) -> None:
         rows = {name: part.rows for name, part in self.parts.items()}
         load_moments(checkpoint, self.parameters, self.optimizer, rows=rows)
 
     def complete(self) -> None:
-        self.sharded.gather_into(self.whole)
+        if self._gathered < self.sharded.updates:
+            self.sharded.gather_into(self.whole)
+            self._gathered = self.sharded.updates
 
     def save(
         self,
