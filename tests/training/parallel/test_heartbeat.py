@@ -12,7 +12,7 @@ from regard.training.parallel.heartbeat import Heartbeat
 
 
 @pytest.fixture
-def ends(monkeypatch, capsys):
+def ends(monkeypatch):
     """The exit codes with which a process would have ended."""
     codes: list[int] = []
 
@@ -26,22 +26,21 @@ def ends(monkeypatch, capsys):
     return codes
 
 
-def watch(store, *, seconds: float, rank: int = 0) -> Heartbeat:
-    one = Heartbeat(launch(rank, 2), lambda: store)
-    one.start()
-    one.join(seconds)
-    return one
+def watch(store: dist.Store) -> None:
+    """Until it ends the process."""
+    with pytest.raises(SystemExit):
+        Heartbeat(launch(0, 2), lambda: store).run()
 
 
 def test_a_silent_rank_ends_the_others(ends, capsys):
-    watch(dist.HashStore(), seconds=5)
+    watch(dist.HashStore())
     assert ends == [2]
     assert capsys.readouterr().err.startswith("ranks: rank 1 has given no sign of life for 30 s.")
 
 
 def test_a_signal_makes_it_sooner(ends, capsys, monkeypatch):
     monkeypatch.setattr(heartbeat, "signal_received", lambda: True)
-    watch(dist.HashStore(), seconds=5)
+    watch(dist.HashStore())
     assert ends == [2]
     assert "for 6 s" in capsys.readouterr().err
 
@@ -70,7 +69,7 @@ def test_after_a_failure_elsewhere_a_rank_that_does_not_notice_is_ended(ends, ca
     store.set("failed", "")
     other = threading.Thread(target=lambda: [store.add("beat/1", 1) for _ in range(10_000)])
     other.start()
-    watch(store, seconds=5)
+    watch(store)
     other.join()
     assert ends == [2]
     assert not capsys.readouterr().err  # the rank that failed has said it
