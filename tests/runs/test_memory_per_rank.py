@@ -50,7 +50,8 @@ def test_ranks_share_the_batch_and_fsdp_the_state(table: dict[str, Any]) -> None
     assert ddp.activations == fsdp.activations < alone.activations
     assert alone.sent == 0
     assert ddp.sent == 2 * 7 * ddp.gradients // 8
-    assert 0 < fsdp.gathered < ddp.parameters
+    assert ddp.buffers == max(0, ddp.gradients - ddp.activations)
+    assert ddp.parameters < fsdp.buffers < 2 * ddp.parameters  # rank 0 has the whole model
     assert one.precision == "bf16"
 
 

@@ -112,7 +112,7 @@ def _print_plan(plan: MemoryPerRank) -> None:
     table.add_column("on each rank")
     for option in plan.options:
         table.add_column(option.parallel, justify="right")
-    for name in ("parameters", "gradients", "moments", "activations", "gathered", "reserved"):
+    for name in ("parameters", "gradients", "moments", "activations", "buffers", "reserved"):
         table.add_row(name, *(memory_size(getattr(option, name)) for option in plan.options))
     table.add_row("together", *(memory_size(option.total) for option in plan.options))
     table.add_row("fits", *("yes" if plan.fits(option) else "no" for option in plan.options))

@@ -3,9 +3,10 @@
 Every rank holds the activations of its part of the batch. Of P values, T of them trained, it holds
 in bytes, with c = 4, or 2 where blocks are gathered in bfloat16:
 
-    one device, ddp   4·P + 12·T + activations
-    fsdp              (4·P + 12·T) / N + activations + gathered
-                      gathered = c·(P outside of blocks + 2·P of a block) + (c + 4)·P of a block
+    one device   4·P + 12·T + activations
+    ddp          that, or with 4·T of flat gradients instead of the activations, if these are less
+    fsdp         (4·P + 12·T) / N + activations + gathered, and on rank 0 the whole model: 4·P
+                 gathered = c·(P outside of blocks + 2·P of a block) + (c + 4)·P of a block
 
 A rank sends per step, by ring algorithms: ddp 2·(N−1)/N · 4·T; fsdp for each micro-batch
 (N−1)/N · (c·P + c·P of all blocks + 4·T), since blocks are gathered again for the backward pass.
@@ -58,8 +59,10 @@ class RankMemory:
     gradients: int
     moments: int
     activations: int
-    gathered: int
-    "Of fsdp: blocks gathered from all ranks, and their gradients before these are scattered."
+    buffers: int
+    """Of ddp: gradients on their way, where activations took less before them. Of fsdp: blocks
+    gathered from all ranks, their gradients before these are scattered, and the whole model, which
+    rank 0 evaluates and saves."""
     reserved: int
     "For the driver and libraries; on this machine what malloc keeps free."
     sent: int
@@ -68,7 +71,7 @@ class RankMemory:
     @property
     def total(self) -> int:
         held = self.parameters + self.gradients + self.moments + self.activations
-        return held + self.gathered + self.reserved
+        return held + self.buffers + self.reserved
 
 
 @dataclass(frozen=True)
@@ -224,7 +227,7 @@ def _options(step: StepMemory, target: _Target, *, micro_batches: int) -> Iterat
         gradients=step.gradients,
         moments=step.moments,
         activations=step.activations,
-        gathered=0,
+        buffers=0 if n == 1 else max(0, step.gradients - step.activations),
         reserved=reserved,
         sent=2 * (n - 1) * step.gradients // n,
     )
@@ -242,7 +245,7 @@ def _options(step: StepMemory, target: _Target, *, micro_batches: int) -> Iterat
         gradients=shard[1],
         moments=shard[2],
         activations=step.activations,
-        gathered=gathered,
+        buffers=gathered + step.parameters,
         reserved=reserved,
         sent=micro_batches * (n - 1) * per_micro_batch // n,
     )
