@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from benchmarks.as_typed import encoding, prediction, shakespeare, sst2, study, token_cache
 from benchmarks.environment import has_real_time_priority, restart_in_user_environment
+from benchmarks.grid.results import newest_draws, together
 from benchmarks.speed import (
     fine_tuning,
     generation,
@@ -129,15 +130,9 @@ def write_page(results: Iterable[dict[str, Any]]) -> None:
 
 
 def newest_grid() -> dict[str, Any] | None:
-    """The last draw whose seed is its date: its points had never been timed."""
     files = (HERE / "results").glob("grid-*.json")
-    grids = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    fresh = [
-        grid
-        for grid in grids
-        if "geometric_mean" in grid and str(grid["seed"]) == grid["date"].replace("-", "")
-    ]
-    return max(fresh, key=lambda grid: str(grid["date"]), default=None)
+    draws = newest_draws(json.loads(file.read_text(encoding="utf-8")) for file in files)
+    return together(draws) if draws else None
 
 
 def machine() -> dict[str, Any]:

@@ -29,8 +29,9 @@ from benchmarks.environment import has_real_time_priority, restart_in_user_envir
 from benchmarks.grid.contestants import COMPILED, CONTESTANTS, PEERS, ContestantProcess
 from benchmarks.grid.picture import write_picture
 from benchmarks.grid.points import NANOGPT, POINTS, draw_points
+from benchmarks.grid.results import summary, together
 from benchmarks.speed.sizes import Size
-from benchmarks.speed.timing import OURS, Ratio, fastest_peer, interleaved_times, ratio_by_round
+from benchmarks.speed.timing import OURS, fastest_peer, interleaved_times, ratio_by_round
 
 from regard.core.process import cpu
 from regard.ops.cpu import library
@@ -80,7 +81,7 @@ def main() -> None:
         for contestant in contestants.values():
             contestant.end()
     print(summary(rows))
-    write_picture(results, file.with_suffix(".png"))
+    write_picture(together([results]), file.with_suffix(".png"))
 
 
 def compile_points(sizes: Sequence[Size]) -> None:
@@ -140,19 +141,6 @@ def check_same_work(size: Size, infos: Mapping[str, Mapping[str, Any]]) -> None:
     losses = [info["loss"] for info in infos.values()]
     if not max(losses) - min(losses) <= SAME_LOSS:
         raise RuntimeError(f"{size.name}: losses from the same weights differ: {infos}")
-
-
-def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of the drawn points, without nanoGPT's."""
-    drawn = [row for row in rows if row["name"] != NANOGPT.name]
-    if not drawn:
-        return {}
-    worst = min(drawn, key=lambda row: row["value"])
-    means = {
-        key: math.exp(sum(math.log(row[key]) for row in drawn) / len(drawn))
-        for key in Ratio._fields
-    }
-    return {"geometric_mean": means, "worst": worst["value"], "worst_point": worst["name"]}
 
 
 def peers_of_all(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import altair as alt
 import vl_convert
-from benchmarks.grid.points import POINTS
 
 SHAPES = {65: "circle", 8_192: "square", 50_304: "triangle-up"}
 "By vocabulary."
@@ -48,10 +47,10 @@ def write_picture(results: Mapping[str, Any], file: Path) -> None:
     chart = layers.properties(width=230, height=200).facet(
         facet=alt.Facet("width:O", title="width"), columns=3
     )
-    machine, drawn = results["machine"], results["drawn"]
+    machine = results["machine"]
     title = (
         f"{results['date']}, {machine['cores']} cores of {machine['cpu']}, {machine['simd']}, "
-        f"kernels {machine['kernels']}; seed {results['seed']}, {drawn} of {POINTS} points"
+        f"kernels {machine['kernels']}; seed {results['seed']}"
     )
     chart = chart.properties(
         title={"text": title, "subtitle": f"peers: {', '.join(results['peers'])}"}

@@ -16,6 +16,7 @@ from regard.training.device import Machine, choose_machine
 from regard.training.loop import update
 from regard.training.optimizer import build_optimizer
 from regard.training.settings import Train
+from regard.training.threads import training_threads
 
 LR = 1e-5
 
@@ -32,8 +33,9 @@ def our_step(size: Size, *, dropout: float, **changes: object) -> Callable[[], f
 def our_command_step(size: Size, **changes: object) -> Callable[[], float]:
     """A step on the same batch every time, by the machine that `regard train` chooses for it."""
     settings, batch = Train(max_grad_norm=MAX_GRAD_NORM), size.batch()
-    machine = choose_machine(settings.device, threads=settings.threads)
-    step = _updates(size.model(**changes), settings, machine)
+    model = size.model(**changes)
+    machine = choose_machine(settings.device, threads=training_threads(model, size.tokens))
+    step = _updates(model, settings, machine)
     return lambda: step(batch)
 
 

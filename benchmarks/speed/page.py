@@ -10,7 +10,6 @@ import altair as alt
 import vl_convert
 from benchmarks.as_typed.row import GROUP
 from benchmarks.grid.picture import write_picture
-from benchmarks.grid.points import POINTS
 from benchmarks.speed.other_load import MAX_FRACTION
 from benchmarks.speed.timing import OURS
 
@@ -37,11 +36,11 @@ GRID = """
 ## A step over a grid of shapes
 
 Widths of 32 to 512, 256 to 16,384 tokens a step, vocabularies of 65, 8k and 50k, contexts of 64 to
-1,024: the first {drawn} of {points} points drawn by the seed {seed}, none of which had been timed
-before. The time of the best peer over ours, step by
-step: geometric mean **{mean:.2f}** [{low:.2f}, {high:.2f}] (goal ≥ {mean_goal}), worst point
-**{worst:.2f}** (goal ≥ {worst_goal}): {worst_point}. Peers: {peers}. A turn in which other
-processes took more than {others:.0%} of the cores was taken again.
+1,024: {drawn} points, drawn by seed {seed}. The time of the best
+peer over ours, step by step: geometric mean **{mean:.2f}** [{low:.2f}, {high:.2f}]
+(goal ≥ {mean_goal}), worst point **{worst:.2f}** (goal ≥ {worst_goal}): {worst_point}.
+Peers: {peers}.
+A turn in which other processes took more than {others:.0%} of the cores was taken again.
 
 {date}, {machine}
 
@@ -170,7 +169,6 @@ def _grid(grid: dict[str, Any], folder: Path) -> str:
     mean = grid["geometric_mean"]
     return GRID.format(
         drawn=grid["drawn"],
-        points=POINTS,
         seed=grid["seed"],
         date=grid["date"],
         machine=f"{_hardware(grid['machine'])}.",

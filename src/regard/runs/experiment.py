@@ -23,6 +23,7 @@ from regard.training.batch_loader import BatchLoader
 from regard.training.device import Machine, choose_machine
 from regard.training.events import RemarkEvent
 from regard.training.forecast import Forecast, Plan, forecast_by_trial
+from regard.training.threads import training_threads
 
 TRIAL_BATCHES = 8
 "Different batches of a trial: where rows are bucketed by length, batches differ."
@@ -88,9 +89,6 @@ def build_experiment(
     tokenizer = initial_model.tokenizer if initial_model else None
     prepared = prepare(recipe, tokenizer=tokenizer, observer=observer)
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
-    machine = choose_machine(
-        recipe.train.device, threads=recipe.train.threads, precision=recipe.train.precision
-    )
     loader = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding_id)
     vocabulary = initial_model.vocabulary if initial_model else prepared.tokenizer.size
     remarks = preflight(recipe, prepared, loader, vocabulary=vocabulary)
@@ -101,6 +99,11 @@ def build_experiment(
         body = load_body(initial_model)
     model = prepared.attach_head(body, seed=seed)
     recipe.adapt.apply(model, seed=seed)
+    machine = choose_machine(
+        recipe.train.device,
+        threads=recipe.train.threads or _threads(model, loader),
+        precision=recipe.train.precision,
+    )
     # Last: an error is one sentence, with nothing before it.
     import_remarks = initial_model.remarks if initial_model else ()
     data = data_remarks(prepared.statistics, prepared.data_flaws)
@@ -117,15 +120,18 @@ def build_experiment(
     )
 
 
+def _threads(model: Model, loader: BatchLoader) -> int:
+    return training_threads(model, loader.mean_positions() / loader.settings.accumulate)
+
+
 def training_plan(experiment: Experiment) -> Plan:
     """How much there is to train and to evaluate."""
     loader, prepared = experiment.loader, experiment.prepared
-    rows, lengths = loader.plan(0), loader.examples.lengths
     final = prepared.evaluation_positions(evaluations=0)
     return Plan(
         steps=loader.steps,
         evaluate_every=experiment.recipe.train.evaluate_every,
-        batch_positions=sum(len(some) * int(lengths[some].max()) for some in rows) / len(rows),
+        batch_positions=loader.mean_positions(),
         dev_positions=prepared.evaluation_positions(evaluations=1) - final,
         final_positions=final,
         parameters=sum(p.numel() for p in experiment.model.parameters()),

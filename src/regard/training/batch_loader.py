@@ -95,6 +95,11 @@ class BatchLoader:
             epoch=epoch,
         )
 
+    def mean_positions(self) -> float:
+        """Of a batch of the first epoch, padding included."""
+        batches, lengths = self.plan(0), self.examples.lengths
+        return sum(len(rows) * int(lengths[rows].max()) for rows in batches) / len(batches)
+
     @property
     def steps(self) -> int:
         """Optimizer steps of the whole training."""

@@ -44,9 +44,9 @@ class Machine:
         return nullcontext()
 
 
-def choose_machine(device: str, *, threads: int, precision: str = "auto") -> Machine:
-    """Choose the device and set this process's thread count; malloc is tuned to keep freed memory
-    for the next step."""
+def choose_machine(device: str, *, threads: int = 0, precision: str = "auto") -> Machine:
+    """Choose the device and set this process's thread count (0: all cores); malloc is tuned to keep
+    freed memory for the next step."""
     chosen = _choose_device(device)
     precision = _choose_precision(precision, chosen)
     torch.set_num_threads(threads or usable_cores())

@@ -51,7 +51,8 @@ class Train(Settings):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     "bf16: bfloat16 matrix products, the rest fp32. auto: bf16 on cuda and mps where it works."
     threads: int = Field(default=0, ge=0, le=256)
-    "CPU threads; 0 takes all cores. Kept on resume, since bitwise results depend on it."
+    "CPU threads; 0: all cores, but fewer for steps that take a few milliseconds. Kept on resume, "
+    "since bitwise results depend on it."
     tensorboard: bool = False
     "Also write TensorBoard events into the run folder (extra: tensorboard)."
 

@@ -25,7 +25,7 @@ import typer
 
 from regard.core.process.thread_memory import check_thread_memory
 
-Order = Mapping[str, Any]
+Request = Mapping[str, Any]
 RESULTS_TABLE = "regard.cli.training.results_table"
 SIGNALLED = 128
 "Exit codes above it say which signal stopped a command."
@@ -46,11 +46,11 @@ def worker(
     inbox = Inbox(orders, abandon=abandon)
     fresh = ProcessState.now()
     with suppress(KeyboardInterrupt):  # asked to stop between two trainings
-        while (order := inbox.next_order()) is not None:
-            exit_code = _train(order)
+        while (request := inbox.next_request()) is not None:
+            exit_code = _train(request)
             inbox.is_training = False
             stopped = inbox.stopping or exit_code > SIGNALLED
-            takes_more = not (stopped or fresh.changes() or _may_leave_more(order))
+            takes_more = not (stopped or fresh.changes() or _may_leave_more(request))
             answer = {"exit_code": exit_code, "takes_more": takes_more}
             try:
                 answers.write(json.dumps(answer).encode() + b"\n")
@@ -71,45 +71,45 @@ class Inbox:
         self._abandon = abandon
         self.stopping = False
         self.is_training = False
-        self._orders: queue.Queue[Order | None] = queue.Queue()
+        self._requests: queue.Queue[Request | None] = queue.Queue()
         check_thread_memory()
         threading.Thread(target=self._read, args=(orders,), daemon=True).start()
 
-    def next_order(self) -> Order | None:
+    def next_request(self) -> Request | None:
         """The next one; None at the end, or once stopped."""
-        order = self._orders.get()
+        request = self._requests.get()
         self.is_training = True
-        return None if self.stopping else order
+        return None if self.stopping else request
 
     def _read(self, orders: IO[bytes]) -> None:
         for line in orders:
             try:
-                order = json.loads(line)
+                request = json.loads(line)
             except ValueError:  # half a line: the study was killed
                 break
-            if order.get("stop"):
+            if request.get("stop"):
                 self.stopping = True
                 if self.is_training:
                     _thread.interrupt_main(signal.SIGINT)
             else:
-                self._orders.put(order)
+                self._requests.put(request)
         if self._abandon is not None and not self.stopping:
             shutil.rmtree(self._abandon, ignore_errors=True)
             os._exit(ABANDONED)
-        self._orders.put(None)
+        self._requests.put(None)
 
 
-def _train(order: Order) -> int:
+def _train(request: Request) -> int:
     """Train as `regard train` would, without its page; the exit code."""
     from regard.cli.exit_codes import run_command
     from regard.core.process.peak_memory import reset_peak_memory
     from regard.core.process.process_state import as_in_a_fresh_process
     from regard.core.user_files import loaded_files, unload
 
-    with _output_to(Path(order["log"])), as_in_a_fresh_process():
+    with _output_to(Path(request["log"])), as_in_a_fresh_process():
         reset_peak_memory()
         try:
-            run_command(lambda: _train_and_print(order))
+            run_command(lambda: _train_and_print(request))
         except SystemExit as ended:
             return int(ended.code or 0)
         finally:
@@ -118,28 +118,28 @@ def _train(order: Order) -> int:
     return 0
 
 
-def _train_and_print(order: Order) -> None:
+def _train_and_print(request: Request) -> None:
     from regard.cli.training.results_table import print_results
     from regard.cli.training.train import train_recipe
 
-    if order.get("expected"):
+    if request.get("expected"):
         from regard.studies.engines.ray.inputs import check_expected
 
-        check_expected(order["expected"])
-    folder = Path(order["folder"])
-    files = [Path(file) for file in order["user_files"]]
+        check_expected(request["expected"])
+    folder = Path(request["folder"])
+    files = [Path(file) for file in request["user_files"]]
     try:
-        run = train_recipe(Path(order["recipe"]), out=folder, resume=True, user_files=files)
+        run = train_recipe(Path(request["recipe"]), out=folder, resume=True, user_files=files)
     except typer.Exit as ended:  # a signal stopped it
         raise SystemExit(ended.exit_code) from None
     print_results(run.results(), title=str(folder))
 
 
-def _may_leave_more(order: Order) -> bool:
+def _may_leave_more(request: Request) -> bool:
     """Whether its own files may leave behind what no comparison finds."""
     from regard.runs.audit_cache.self_contained import leaves_nothing_behind
 
-    files = [Path(file) for file in order["user_files"]]
+    files = [Path(file) for file in request["user_files"]]
     with suppress(OSError):
         return not all(leaves_nothing_behind(file.read_bytes()) for file in files)
     return True

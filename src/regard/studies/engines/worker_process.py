@@ -129,10 +129,10 @@ class WorkerProcess:
             self._process.kill()
             self._process.wait()
 
-    def _send(self, order: dict[str, Any]) -> None:
+    def _send(self, request: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         with suppress(OSError, ValueError):  # it has ended, which `poll` says
-            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
 
     def _read_answers(self) -> None:

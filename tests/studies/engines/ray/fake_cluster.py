@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from regard.studies.engines.ray.cluster import Node, NodeError, ProcessGoneError
-from regard.studies.engines.ray.parcels import decode, encode
+from regard.studies.engines.ray.folder_transfer import decode, encode
 
 Training = Callable[[str, Mapping[str, Any]], Iterator[bytes]]
-"(node, order) -> messages"
+"(node, spec) -> messages"
 
 
 class FakeCluster:
@@ -26,11 +26,11 @@ class FakeCluster:
     def nodes(self) -> list[Node]:
         return [Node(name, f"10.0.0.{name}", 1, self.memory) for name in self.alive]
 
-    def publish(self, pieces: Iterator[bytes]) -> list[bytes]:
-        return list(pieces)
+    def put(self, chunks: Iterator[bytes]) -> list[bytes]:
+        return list(chunks)
 
-    def submit(self, order: bytes, contents: Any, *, without: Sequence[str], **_: Any) -> Any:
-        header, _payload = decode(order)
+    def submit(self, spec: bytes, contents: Any, *, without: Sequence[str], **_: Any) -> Any:
+        header, _payload = decode(spec)
         free = [name for name in self.alive if name not in without]
         if not free:
             return iter(())
@@ -38,9 +38,9 @@ class FakeCluster:
         self.tried.append((node, header["name"]))
         return self._messages(node, header)
 
-    def _messages(self, node: str, order: Mapping[str, Any]) -> Iterator[bytes]:
+    def _messages(self, node: str, spec: Mapping[str, Any]) -> Iterator[bytes]:
         yield encode({"kind": "node", "id": node, "address": f"10.0.0.{node}"})
-        yield from self.training(node, order)
+        yield from self.training(node, spec)
 
     def ready(self, streams: Sequence[Any], *, seconds: float) -> list[Any]:
         return list(streams)

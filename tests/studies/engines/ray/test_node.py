@@ -1,4 +1,4 @@
-"""What a node does with an order, without Ray and with a worker that trains at once."""
+"""What a node does with a spec, without Ray and with a worker that trains at once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ from tests.journeys.workspace import file_digests
 
 from regard.core.files import folder_with_manifest
 from regard.studies.engines.ray import node as node_module
+from regard.studies.engines.ray.folder_transfer import (
+    FileEntry,
+    FolderReceiver,
+    chunks,
+    decode,
+    list_files,
+)
 from regard.studies.engines.ray.node import code_version, train_on_node
-from regard.studies.engines.ray.parcels import FileEntry, Unpacker, decode, list_files, pieces
 
 
 class InstantWorker:
@@ -27,8 +33,8 @@ class InstantWorker:
         log.write_text("")
         assert options == ("--abandon", str(cwd.parent))
 
-    def train(self, folder: Path, *, recipe: Path, log: Path, **order: Any) -> None:
-        self.exit_code = type(self).work(self.cwd / folder, self.cwd / recipe, log, order)
+    def train(self, folder: Path, *, recipe: Path, log: Path, **spec: Any) -> None:
+        self.exit_code = type(self).work(self.cwd / folder, self.cwd / recipe, log, spec)
         self.polls = 0
 
     def poll(self) -> int | None:
@@ -51,17 +57,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def order(files: Mapping[str, Path], run: Path | None = None, **changes: Any) -> Any:
-    """An order and the contents it refers to."""
+def spec(files: Mapping[str, Path], run: Path | None = None, **changes: Any) -> Any:
+    """A spec and the contents it refers to."""
     rows, contents = [], {}
     for name, path in files.items():
         [entry] = [one for one in list_files(path.parent) if one.name == path.name]
         rows.append([name, entry.size, entry.sha256])
-        contents[entry.sha256] = list(pieces(path))
+        contents[entry.sha256] = list(chunks(path))
     entries: list[FileEntry] = list_files(run) if run is not None else []
     for entry in entries:
         assert run is not None
-        contents[entry.sha256] = list(pieces(run / entry.path))
+        contents[entry.sha256] = list(chunks(run / entry.path))
     table = {
         "code": code_version(),
         "study": "s",
@@ -78,20 +84,20 @@ def order(files: Mapping[str, Path], run: Path | None = None, **changes: Any) ->
 
 
 def train(table: Any, contents: Any, target: Path) -> list[Any]:
-    """Unpacks what arrives into `target`; the headers of the other messages."""
-    headers, unpacker = [], None
+    """Receives what arrives into `target`; the headers of the other messages."""
+    headers, receiver = [], None
     for message in train_on_node(table, contents, fetch=bytes, is_stopped=lambda: False):
         header, payload = decode(message)
         if header["kind"] == "folder":
-            unpacker = Unpacker(target, header)
+            receiver = FolderReceiver(target, header)
         elif header["kind"] == "bytes":
-            assert unpacker is not None
-            unpacker.take(payload)
+            assert receiver is not None
+            receiver.take(payload)
         else:
             headers.append(header)
-        if unpacker is not None and unpacker.is_complete:
-            unpacker.put_in_place()
-            unpacker = None
+        if receiver is not None and receiver.is_complete:
+            receiver.commit()
+            receiver = None
     return headers
 
 
@@ -116,14 +122,14 @@ def test_files_arrive_and_the_run_travels_back_with_its_checkpoints(home: Path) 
     files = {"texts/a.txt": home / "texts/a.txt"}
     arrived = home / "arrived"
     messages = list(
-        train_on_node(*order(files, home / "interrupted"), fetch=bytes, is_stopped=lambda: False)
+        train_on_node(*spec(files, home / "interrupted"), fetch=bytes, is_stopped=lambda: False)
     )
     folders = [decode(one)[0] for one in messages if decode(one)[0]["kind"] == "folder"]
     assert len(folders) == 2, "once with the checkpoint, once at the end"
     sent_again = {name: travels for name, _, _, travels in folders[1]["files"]}
     assert sent_again["events.jsonl"]
     assert not sent_again["checkpoints/step-000005/model.safetensors"]
-    headers = train(*order(files, home / "interrupted"), arrived)
+    headers = train(*spec(files, home / "interrupted"), arrived)
     assert headers[-1] == {"kind": "end", "exit_code": 0, "log": "said\n"}
     assert (arrived / "events.jsonl").read_text() == "one\ntwo\nhalf a li"
     assert len(file_digests(arrived)) == 3
@@ -132,11 +138,11 @@ def test_files_arrive_and_the_run_travels_back_with_its_checkpoints(home: Path) 
 
 def test_a_node_with_other_sources_trains_nothing(home: Path) -> None:
     other = code_version() | {"sources": "0" * 64}
-    assert train(*order({}, code=other), home / "arrived") == [
+    assert train(*spec({}, code=other), home / "arrived") == [
         {"kind": "unusable", "reason": "its regard has other source files"}
     ]
     old = code_version() | {"version": "9.9"}
-    [header] = train(*order({}, code=old), home / "arrived")
+    [header] = train(*spec({}, code=old), home / "arrived")
     assert header["reason"].endswith(", not 9.9")
 
 
@@ -146,7 +152,7 @@ def test_a_full_disk_of_a_node_is_said(home: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(node_module, "_write", full)
     (home / "a.txt").write_text("text")
-    [header] = train(*order({"a.txt": home / "a.txt"}), home / "arrived")
+    [header] = train(*spec({"a.txt": home / "a.txt"}), home / "arrived")
     assert header == {
         "kind": "end",
         "exit_code": 2,
@@ -161,5 +167,5 @@ def test_what_killed_processes_left_is_removed(home: Path) -> None:
     abandoned.mkdir(parents=True)
     (abandoned / "lock").touch()
     node_module.WorkerProcess.work = staticmethod(lambda *_: 3)  # type: ignore[attr-defined]
-    assert train(*order({}), home / "arrived")[-1]["exit_code"] == 3
+    assert train(*spec({}), home / "arrived")[-1]["exit_code"] == 3
     assert not abandoned.parent.exists()

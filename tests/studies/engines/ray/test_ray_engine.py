@@ -23,7 +23,7 @@ from regard.runs.recipe import Recipe
 from regard.studies.engines.job import Job, JobResult
 from regard.studies.engines.ray import engine as engine_module
 from regard.studies.engines.ray.engine import RayEngine
-from regard.studies.engines.ray.parcels import encode
+from regard.studies.engines.ray.folder_transfer import encode
 
 RECIPE = Recipe.from_table(TINY)
 
@@ -55,8 +55,8 @@ def reasons(results: list[JobResult]) -> list[str]:
 def test_finished_runs_arrive_and_locks_are_given_back(here):
     seen = []
 
-    def training(node: str, order: Any) -> Iterator[bytes]:
-        seen.append(is_locked(Path(order["folder"])))
+    def training(node: str, spec: Any) -> Iterator[bytes]:
+        seen.append(is_locked(Path(spec["folder"])))
         yield from finished()
 
     cluster, told = FakeCluster(["1", "2"], training), []
@@ -73,8 +73,8 @@ def test_finished_runs_arrive_and_locks_are_given_back(here):
 def test_a_node_that_dies_costs_what_came_after_its_last_checkpoint(here):
     runs = []
 
-    def training(node: str, order: Any) -> Iterator[bytes]:
-        runs.append([name for name, *_ in order["run"]])
+    def training(node: str, spec: Any) -> Iterator[bytes]:
+        runs.append([name for name, *_ in spec["run"]])
         if len(runs) == 1:
             yield from checkpoint(7)
             yield from gone()
@@ -86,8 +86,8 @@ def test_a_node_that_dies_costs_what_came_after_its_last_checkpoint(here):
 
 
 def test_a_training_under_which_every_process_dies_ends_and_others_go_on(here):
-    def training(node: str, order: Any) -> Iterator[bytes]:
-        yield from gone() if order["name"] == "a-seed0" else finished()
+    def training(node: str, spec: Any) -> Iterator[bytes]:
+        yield from gone() if spec["name"] == "a-seed0" else finished()
 
     results, _ = run(FakeCluster(["1", "2"], training), 3)
     assert "its process was killed 5 times" in results[0].reason
@@ -95,8 +95,8 @@ def test_a_training_under_which_every_process_dies_ends_and_others_go_on(here):
 
 
 def test_a_training_that_fails_everywhere_is_reported_once_and_others_go_on(here):
-    def training(node: str, order: Any) -> Iterator[bytes]:
-        yield from failed("train: no") if order["name"] == "a-seed0" else finished()
+    def training(node: str, spec: Any) -> Iterator[bytes]:
+        yield from failed("train: no") if spec["name"] == "a-seed0" else finished()
 
     lines = []
     cluster = FakeCluster(["1", "2", "3"], training)
@@ -110,7 +110,7 @@ def test_a_training_that_fails_everywhere_is_reported_once_and_others_go_on(here
 
 
 def test_a_training_that_diverged_would_again(here):
-    def training(node: str, order: Any) -> Iterator[bytes]:
+    def training(node: str, spec: Any) -> Iterator[bytes]:
         from tests.studies.engines.ray.fake_cluster import folder
 
         events = '{"event": "divergence", "step": 3, "text": "the loss is not finite"}\n'
@@ -126,7 +126,7 @@ def test_a_training_that_diverged_would_again(here):
 def test_a_node_with_a_full_disk_is_left_out_and_nothing_is_lost(here):
     full = "disk: no space left for x. What was saved before is intact."
 
-    def training(node: str, order: Any) -> Iterator[bytes]:
+    def training(node: str, spec: Any) -> Iterator[bytes]:
         yield from failed(full) if node == "1" else finished()
 
     cluster = FakeCluster(["1", "2"], training)
@@ -137,7 +137,7 @@ def test_a_node_with_a_full_disk_is_left_out_and_nothing_is_lost(here):
 
 
 def test_a_node_without_regard_is_left_out_and_said(here):
-    def training(node: str, order: Any) -> Iterator[bytes]:
+    def training(node: str, spec: Any) -> Iterator[bytes]:
         if node == "1":
             yield encode({"kind": "unusable", "reason": "regard cannot be imported there"})
             return
@@ -149,7 +149,7 @@ def test_a_node_without_regard_is_left_out_and_said(here):
 
 
 def test_without_a_node_that_can_train_it_is_one_sentence(here):
-    def training(node: str, order: Any) -> Iterator[bytes]:
+    def training(node: str, spec: Any) -> Iterator[bytes]:
         yield encode({"kind": "unusable", "reason": "its regard has version 0.0.9, not 0.1.0"})
 
     cluster = FakeCluster(["1"], training)
@@ -160,13 +160,13 @@ def test_without_a_node_that_can_train_it_is_one_sentence(here):
 
 
 def test_a_failure_of_the_way_there_names_the_node(here):
-    cluster = FakeCluster(["1"], lambda node, order: broken("ValueError: something of Ray"))
+    cluster = FakeCluster(["1"], lambda node, spec: broken("ValueError: something of Ray"))
     [result], _ = run(cluster)
     assert result.reason == "node 10.0.0.1: ValueError: something of Ray"
 
 
 def test_a_training_that_no_node_can_hold_is_not_sent(here):
-    cluster = FakeCluster(["1"], lambda node, order: finished())
+    cluster = FakeCluster(["1"], lambda node, spec: finished())
     cluster.memory = 1000.0
     [result], _ = run(cluster)
     assert "it takes at least" in result.reason
@@ -176,7 +176,7 @@ def test_a_training_that_no_node_can_hold_is_not_sent(here):
 
 def test_a_run_that_another_process_writes_is_waited_for(here):
     [job] = jobs(1)
-    cluster = FakeCluster(["1"], lambda node, order: finished())
+    cluster = FakeCluster(["1"], lambda node, spec: finished())
     lock = lock_run(job.folder, "training")
     lock.__enter__()
     said = []
@@ -193,7 +193,7 @@ def test_a_run_that_another_process_writes_is_waited_for(here):
 
 
 def test_ctrl_c_takes_what_trainings_save_and_gives_locks_back(here):
-    def training(node: str, order: Any) -> Iterator[bytes]:
+    def training(node: str, spec: Any) -> Iterator[bytes]:
         while not cluster.stopped:
             yield encode({"kind": "progress", "text": "step 3"})
         yield from checkpoint(3)
@@ -214,7 +214,7 @@ def test_ctrl_c_takes_what_trainings_save_and_gives_locks_back(here):
 def test_two_drivers_of_one_run_do_not_both_write(here):
     [job] = jobs(1)
 
-    def training(node: str, order: Any) -> Iterator[bytes]:
+    def training(node: str, spec: Any) -> Iterator[bytes]:
         with (
             pytest.raises(RunLockedError, match="another process is writing"),
             lock_run(job.folder, "training"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from regard.runs.observer import OnJob
 from regard.runs.recipe_paths import ORIGIN_FILE, write_origin
 from regard.studies.engines.job import Job
-from regard.studies.engines.ray.parcels import Unpacker, decode
+from regard.studies.engines.ray.folder_transfer import FolderReceiver, decode
 
 LOST = "its process ended without a word"
 
@@ -31,7 +31,7 @@ class Attempt:
     "Why the node cannot train."
     problem: str = ""
     "What went wrong on the way."
-    _unpacker: Unpacker | None = None
+    _receiver: FolderReceiver | None = None
     _log_text: str = ""
 
     @property
@@ -46,7 +46,7 @@ class Attempt:
         return self.problem or said or code or LOST
 
     def take(self, message: bytes) -> None:
-        """Its next message; a folder is in place once its last piece is here."""
+        """Its next message; a folder is in place once its last chunk is here."""
         header, payload = decode(message)
         kind = header["kind"]
         if kind == "node":
@@ -57,22 +57,22 @@ class Attempt:
         elif kind == "progress":
             self.on_job("running", self.job, str(header["text"]))
         elif kind == "folder":
-            self._unpacker = Unpacker(self.job.folder, header)
-        elif kind == "bytes" and self._unpacker is not None:
-            self._unpacker.take(payload)
+            self._receiver = FolderReceiver(self.job.folder, header)
+        elif kind == "bytes" and self._receiver is not None:
+            self._receiver.take(payload)
         elif kind == "end":
             self.exit_code, self._log_text = int(header["exit_code"]), str(header["log"])
             self.log.write_text(self._log_text, encoding="utf-8")
-        if self._unpacker is not None and self._unpacker.is_complete:
-            keep_origin(self._unpacker.inside, self.job)
-            self._unpacker.put_in_place()
-            self._unpacker = None
+        if self._receiver is not None and self._receiver.is_complete:
+            keep_origin(self._receiver.inside, self.job)
+            self._receiver.commit()
+            self._receiver = None
 
     def abandon(self) -> None:
         """Forget a folder that has not arrived whole."""
-        if self._unpacker is not None:
-            self._unpacker.abandon()
-            self._unpacker = None
+        if self._receiver is not None:
+            self._receiver.abandon()
+            self._receiver = None
 
 
 def keep_origin(inside: Path, job: Job) -> None:

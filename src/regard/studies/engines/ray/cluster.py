@@ -21,7 +21,7 @@ from regard.core.process.cpu import usable_cores
 ANSWER_SECONDS = 5.0
 LOOPBACK = "127.0.0.1"
 OBJECT_STORE_BYTES = 256 << 20
-"Of a cluster that is started here: what travels is cut into pieces."
+"Of a cluster that is started here: what travels is cut into chunks."
 MESSAGES_AHEAD = 8
 "Of one training, before it waits for the driver."
 MAX_LISTENERS = 100_000
@@ -70,7 +70,7 @@ class Cluster:
     def __init__(self, ray: Any, *, stays: bool) -> None:
         self._ray = ray
         self._stays = stays
-        self._bell: Any = None
+        self._stop_signal: Any = None
 
     @classmethod
     def connect(cls, address: str | None, *, slots: int) -> Cluster:
@@ -129,13 +129,13 @@ class Cluster:
                 found.append(Node(row["NodeID"], row["NodeManagerAddress"], slots, memory))
         return found
 
-    def publish(self, pieces: Iterator[bytes]) -> list[Reference]:
-        """Make pieces of a file available to every node."""
-        return [self._ray.put(piece) for piece in pieces]
+    def put(self, chunks: Iterator[bytes]) -> list[Reference]:
+        """Make chunks of a file available to every node."""
+        return [self._ray.put(chunk) for chunk in chunks]
 
     def submit(
         self,
-        order: bytes,
+        spec: bytes,
         contents: Mapping[str, Sequence[Reference]],
         *,
         name: str,
@@ -143,7 +143,7 @@ class Cluster:
         gpus: int,
         without: Sequence[str],
     ) -> Stream:
-        """Train what an order says, on any node but these."""
+        """Train what a spec says, on any node but these."""
         task = self._ray.remote(training_task()).options(
             name=name,
             num_cpus=1,
@@ -155,7 +155,7 @@ class Cluster:
             label_selector={"ray.io/node-id": f"!in({','.join(without)})"} if without else None,
             _generator_backpressure_num_objects=MESSAGES_AHEAD,
         )
-        return task.remote(order, dict(contents), self._bell_actor())
+        return task.remote(spec, dict(contents), self._stop_signal_actor())
 
     def ready(self, streams: Sequence[Stream], *, seconds: float) -> list[Stream]:
         """Those with a message, waiting for the first one."""
@@ -185,30 +185,30 @@ class Cluster:
 
     def stop_trainings(self) -> None:
         """Each saves a checkpoint and ends."""
-        if self._bell is not None:
-            self._bell.ring.remote()
+        if self._stop_signal is not None:
+            self._stop_signal.set.remote()
 
     def cancel(self, stream: Stream) -> None:
         with suppress(Exception):  # it has ended, however
             self._ray.cancel(stream, force=True)
 
-    def _bell_actor(self) -> Any:
-        if self._bell is None:
+    def _stop_signal_actor(self) -> Any:
+        if self._stop_signal is None:
             here = self._ray.get_runtime_context().get_node_id()
             strategy = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
             on_this_node = strategy(here, soft=False)
-            actor = self._ray.remote(bell_class()).options(
+            actor = self._ray.remote(stop_signal_class()).options(
                 num_cpus=0, max_concurrency=MAX_LISTENERS, scheduling_strategy=on_this_node
             )
-            self._bell = actor.remote()
-        return self._bell
+            self._stop_signal = actor.remote()
+        return self._stop_signal
 
 
 def training_task() -> Callable[..., Iterator[bytes]]:
     """What Ray runs on a node. Made inside a function, so that it travels itself: a node without
     regard can say so."""
 
-    def train(order: bytes, contents: dict[str, list[Any]], bell: Any) -> Iterator[bytes]:
+    def train(spec: bytes, contents: dict[str, list[Any]], stop_signal: Any) -> Iterator[bytes]:
         import json
 
         import ray
@@ -222,33 +222,33 @@ def training_task() -> Callable[..., Iterator[bytes]]:
             reason = f"regard cannot be imported there ({problem})"
             yield json.dumps({"kind": "unusable", "reason": reason}).encode() + b"\n"
             return
-        rings = [bell.wait.remote()]
+        stopped = [stop_signal.wait.remote()]
         yield from train_on_node(
-            json.loads(order),
+            json.loads(spec),
             contents,
             fetch=ray.get,
-            is_stopped=lambda: bool(ray.wait(rings, timeout=0)[0]),
+            is_stopped=lambda: bool(ray.wait(stopped, timeout=0)[0]),
         )
 
     return train
 
 
-def bell_class() -> type:
-    """An actor that every training waits for, and that the driver rings."""
+def stop_signal_class() -> type:
+    """An actor that every training waits for, and that the driver sets."""
 
-    class Bell:
+    class StopSignal:
         def __init__(self) -> None:
             import asyncio
 
-            self._rung = asyncio.Event()
+            self._event = asyncio.Event()
 
         async def wait(self) -> None:
-            await self._rung.wait()
+            await self._event.wait()
 
-        async def ring(self) -> None:
-            self._rung.set()
+        async def set(self) -> None:
+            self._event.set()
 
-    return Bell
+    return StopSignal
 
 
 def check_answers(address: str) -> None:

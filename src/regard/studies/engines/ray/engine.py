@@ -6,7 +6,7 @@ was then, and the finished run, whole or not at all. Where every node sees the s
 
 A training whose process is gone is sent again with its last checkpoint. One that fails is tried
 once more on another node, unless it diverged: a failure there too is its own. A node on which
-trainings fail that end elsewhere is left out, and so is one with another version of regard. If the
+trainings fail that end elsewhere is excluded, and so is one with another version of regard. If the
 driver is killed, its trainings end, and the same command goes on from what has arrived.
 """
 
@@ -26,10 +26,10 @@ from regard.studies.engines.efficiency import Efficiency
 from regard.studies.engines.job import Job, JobResult, ended_jobs
 from regard.studies.engines.ray.attempt import Attempt, keep_origin
 from regard.studies.engines.ray.cluster import Cluster, Node, NodeError, ProcessGoneError, Stream
+from regard.studies.engines.ray.folder_transfer import TransferError, encode, restore_interrupted
 from regard.studies.engines.ray.needs import Needs, gpus
 from regard.studies.engines.ray.node import code_version
-from regard.studies.engines.ray.parcels import ParcelError, encode, restore_interrupted
-from regard.studies.engines.ray.shipping import Shipping
+from regard.studies.engines.ray.task_spec import TaskSpecs
 from regard.studies.engines.run_events import divergence, trained_seconds
 
 WAIT_SECONDS = 0.5
@@ -41,12 +41,12 @@ MAX_TRIES = 2
 "Nodes on which a training may fail."
 MAX_DEATHS = 5
 "Processes that may be gone under a training: it may be the one that takes all memory."
-MAX_STRIKES = 2
-"Trainings that fail on a node and end on another, before the node is left out."
+MAX_FAULTS = 2
+"Trainings that fail on a node and end on another, before the node is excluded."
 
 
 @dataclass
-class Pending:
+class UnfinishedJob:
     """A training that has not ended, over all its attempts."""
 
     job: Job
@@ -79,19 +79,19 @@ class RayEngine:
         on_study: OnStudy = ignore_study,
     ) -> None:
         self.remarks: list[str] = []
-        "Nodes that were left out, and why."
+        "Nodes that were excluded, and why."
         self._cluster = cluster
         self._recipes = recipes
         self._shared = shared
-        self._shipping = Shipping(cluster, study=recipes.parent, user_files=user_files)
+        self._task_specs = TaskSpecs(cluster, study=recipes.parent, user_files=user_files)
         self._max_parallel = max_parallel
         self._on_job, self._on_study = on_job, on_study
         self._needs = Needs()
         self._running: dict[Stream, Attempt] = {}
-        self._pending: dict[Path, Pending] = {}
+        self._unfinished: dict[Path, UnfinishedJob] = {}
         self._trained: list[JobResult] = []
-        self._left_out: dict[str, str] = {}
-        self._strikes: dict[str, int] = {}
+        self._excluded: dict[str, str] = {}
+        self._faults: dict[str, int] = {}
         self._nodes: list[Node] = []
         self._seen_at = self._first_seen_at = 0.0
         self._began = time.perf_counter()
@@ -118,8 +118,8 @@ class RayEngine:
             for stream, attempt in self._running.items():
                 attempt.abandon()
                 self._cluster.cancel(stream)
-            for pending in self._pending.values():
-                pending.locks.close()
+            for unfinished in self._unfinished.values():
+                unfinished.locks.close()
             self._cluster.close()
 
     def efficiency(self) -> Efficiency | None:
@@ -183,18 +183,18 @@ class RayEngine:
         stranded = []
         usable = {node.id for node in self._usable()}
         for stream, attempt in list(self._running.items()):
-            failed_on = self._pending[attempt.job.folder].failed_on
+            failed_on = self._unfinished[attempt.job.folder].failed_on
             if not attempt.node and failed_on and usable and usable <= failed_on.keys():
                 self._cluster.cancel(stream)
                 stranded.append(self._running.pop(stream))
         return stranded
 
     def _is_locked_elsewhere(self, job: Job) -> bool:
-        holds_it = job.folder in self._pending and not self._shared
+        holds_it = job.folder in self._unfinished and not self._shared
         return not holds_it and is_locked(job.folder)
 
     def _usable(self) -> list[Node]:
-        return [node for node in self._nodes if node.id not in self._left_out]
+        return [node for node in self._nodes if node.id not in self._excluded]
 
     def _slots(self) -> int:
         return sum(node.slots for node in self._usable())
@@ -219,29 +219,29 @@ class RayEngine:
         if {node.id for node in self._nodes} != before:
             self._tell(done=done, total=total)
         if self._nodes and not self._usable():
-            raise UserError("; ".join(dict.fromkeys(self._left_out.values())), topic="study")
+            raise UserError("; ".join(dict.fromkeys(self._excluded.values())), topic="study")
 
     def _tell(self, *, done: int, total: int) -> None:
         self._on_study(StudyProgress(done, total, self._slots(), len(self._usable())))
 
     def _send(self, job: Job) -> None:
         """Send a training, with its last checkpoint if there is one."""
-        pending = self._pending.get(job.folder)
-        if pending is None:
-            pending = Pending(job, trained_seconds(job.folder))
+        unfinished = self._unfinished.get(job.folder)
+        if unfinished is None:
+            unfinished = UnfinishedJob(job, trained_seconds(job.folder))
             if not self._shared:
-                pending.locks.enter_context(lock_run(job.folder, "training"))
+                unfinished.locks.enter_context(lock_run(job.folder, "training"))
                 restore_interrupted(job.folder)
-            self._pending[job.folder] = pending
+            self._unfinished[job.folder] = unfinished
         job.write_recipe(self._recipes)
-        order, contents = self._shipping.order(job, shared=self._shared)
+        spec, contents = self._task_specs.spec(job, shared=self._shared)
         stream = self._cluster.submit(
-            encode({**order, "code": code_version()}),
+            encode({**spec, "code": code_version()}),
             contents,
             name=f"regard: {job.title}",
             memory=self._needs.memory(job.variant, job.recipe, self._usable()),
             gpus=gpus(job.recipe),
-            without=[*self._left_out, *pending.failed_on],
+            without=[*self._excluded, *unfinished.failed_on],
         )
         log = self._recipes / f"{job.file_name}.log"
         self._running[stream] = Attempt(job, log=log, on_job=self._on_job)
@@ -258,7 +258,7 @@ class RayEngine:
                     continue
             except ProcessGoneError:
                 attempt.is_gone = True
-            except (NodeError, ParcelError) as problem:
+            except (NodeError, TransferError) as problem:
                 attempt.problem = str(problem)
                 self._cluster.cancel(stream)
             attempt.abandon()
@@ -268,51 +268,53 @@ class RayEngine:
 
     def _judge(self, attempt: Attempt) -> JobResult | None:
         """The result of a training; None if it is sent again."""
-        job, pending = attempt.job, self._pending[attempt.job.folder]
+        job, unfinished = attempt.job, self._unfinished[attempt.job.folder]
         if attempt.unusable:
             why = f"node {attempt.address} takes no training: {attempt.unusable}"
-            self._leave_out(attempt.node, why)
+            self._exclude(attempt.node, why)
             return None
         if attempt.exit_code == 0 and job.is_finished:
             if self._shared:
                 keep_origin(job.folder, job)
             self._needs.learn(job.variant, job.folder)
-            self._strike(pending.failed_on)
-            return self._result(pending)
+            self._count_faults(unfinished.failed_on)
+            return self._result(unfinished)
         if attempt.was_killed:
-            pending.deaths += 1
-            if pending.deaths < MAX_DEATHS:
+            unfinished.deaths += 1
+            if unfinished.deaths < MAX_DEATHS:
                 return None
             where = f"the last time on node {attempt.address}" if attempt.address else ""
-            return self._result(pending, f"its process was killed {pending.deaths} times, {where}")
+            return self._result(
+                unfinished, f"its process was killed {unfinished.deaths} times, {where}"
+            )
         if diverged := divergence(job.folder):
-            return self._result(pending, diverged)
+            return self._result(unfinished, diverged)
         if self._shared and is_locked(job.folder):
             return None  # another process locked it first
         if attempt.node:
-            pending.failed_on[attempt.node] = (attempt.address, attempt.reason)
-        others = {node.id for node in self._usable()} - pending.failed_on.keys()
-        if attempt.node and len(pending.failed_on) < MAX_TRIES and others:
+            unfinished.failed_on[attempt.node] = (attempt.address, attempt.reason)
+        others = {node.id for node in self._usable()} - unfinished.failed_on.keys()
+        if attempt.node and len(unfinished.failed_on) < MAX_TRIES and others:
             return None
-        return self._result(pending, pending.failures or attempt.reason)
+        return self._result(unfinished, unfinished.failures or attempt.reason)
 
-    def _result(self, pending: Pending, reason: str = "") -> JobResult:
-        job = pending.job
-        seconds = max(0.0, trained_seconds(job.folder) - pending.seconds_before)
-        pending.locks.close()
-        del self._pending[job.folder]
+    def _result(self, unfinished: UnfinishedJob, reason: str = "") -> JobResult:
+        job = unfinished.job
+        seconds = max(0.0, trained_seconds(job.folder) - unfinished.seconds_before)
+        unfinished.locks.close()
+        del self._unfinished[job.folder]
         result = JobResult(job, reason, seconds)
         self._trained.append(result)
         return result
 
-    def _strike(self, failures: Mapping[str, tuple[str, str]]) -> None:
+    def _count_faults(self, failures: Mapping[str, tuple[str, str]]) -> None:
         """A training that failed on these nodes has ended on another: the fault is theirs."""
         for node, (address, reason) in failures.items():
-            self._strikes[node] = self._strikes.get(node, 0) + 1
-            if self._strikes[node] == MAX_STRIKES:
-                self._leave_out(node, f"node {address} takes no training any more: {reason}")
+            self._faults[node] = self._faults.get(node, 0) + 1
+            if self._faults[node] == MAX_FAULTS:
+                self._exclude(node, f"node {address} takes no training any more: {reason}")
 
-    def _leave_out(self, node: str, why: str) -> None:
-        self._left_out[node] = why
+    def _exclude(self, node: str, why: str) -> None:
+        self._excluded[node] = why
         if why not in self.remarks:
             self.remarks.append(why)

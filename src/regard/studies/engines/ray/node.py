@@ -32,13 +32,13 @@ from regard import __version__
 from regard.core.errors import UserError
 from regard.core.files import find_damage
 from regard.runs.audit_cache.source_digest import python_digest
-from regard.studies.engines.ray.parcels import (
+from regard.studies.engines.ray.folder_transfer import (
     FileEntry,
     Header,
     encode,
     link_or_copy,
     list_files,
-    pack,
+    send_folder,
 )
 from regard.studies.engines.run_events import EVENTS_FILE, progress
 from regard.studies.engines.worker_process import WorkerProcess
@@ -50,9 +50,9 @@ MAX_LOG_BYTES = 100_000
 SLOT_LOCK, HOME_LOCK = "lock", ".lock"
 
 Fetch = Callable[[Any], bytes]
-"A piece of a file, from its reference."
+"A chunk of a file, from its reference."
 Contents = Mapping[str, Sequence[Any]]
-"References to the pieces of each file, by its SHA-256."
+"References to the chunks of each file, by its SHA-256."
 
 
 def code_version() -> dict[str, str]:
@@ -61,22 +61,22 @@ def code_version() -> dict[str, str]:
 
 
 def train_on_node(
-    order: Header, contents: Contents, *, fetch: Fetch, is_stopped: Callable[[], bool]
+    spec: Header, contents: Contents, *, fetch: Fetch, is_stopped: Callable[[], bool]
 ) -> Iterator[bytes]:
-    """Train what the study orders; the messages that it gets back.
+    """Train what the study asks for; the messages that it gets back.
 
     {"kind": "unusable", "reason": …}    the node has another version of regard
     {"kind": "progress", "text": "step 120"}
-    {"kind": "folder", …}, {"kind": "bytes"}    parcels: the run folder so far, and at the end
+    {"kind": "folder", …}, {"kind": "bytes"}    the run folder so far, and at the end
     {"kind": "end", "exit_code": 0, "log": …}
     """
-    if code_version() != order["code"]:
-        here, there = __version__, order["code"]["version"]
+    if code_version() != spec["code"]:
+        here, there = __version__, spec["code"]["version"]
         differs = f"version {here}, not {there}" if here != there else "other source files"
         yield encode({"kind": "unusable", "reason": f"its regard has {differs}"})
         return
     try:
-        yield from _slot(order["study"]).train(order, contents, fetch, is_stopped)
+        yield from _slot(spec["study"]).train(spec, contents, fetch, is_stopped)
     except OSError as problem:
         where = f" ({problem.filename})" if problem.filename else ""
         text = f"disk: {problem.strerror or problem}{where}"
@@ -100,23 +100,23 @@ class NodeSlot:
         return self.folder / "work"
 
     def train(
-        self, order: Header, contents: Contents, fetch: Fetch, is_stopped: Callable[[], bool]
+        self, spec: Header, contents: Contents, fetch: Fetch, is_stopped: Callable[[], bool]
     ) -> Iterator[bytes]:
-        self._provide([FileEntry(*row) for row in order["files"]], contents, fetch)
-        travels = not order["shared"]
-        run = self.work / order["folder"]  # an absolute one stays as it is
-        held = self._unpack_run(run, order["run"], contents, fetch) if travels else {}
+        self._provide([FileEntry(*row) for row in spec["files"]], contents, fetch)
+        travels = not spec["shared"]
+        run = self.work / spec["folder"]  # an absolute one stays as it is
+        held = self._receive_run(run, spec["run"], contents, fetch) if travels else {}
         log = self.folder / "log"
-        recipe = self.work / f"{order['name']}.toml"  # paths of a recipe start beside it
-        recipe.write_text(order["recipe"], encoding="utf-8")
+        recipe = self.work / f"{spec['name']}.toml"  # paths of a recipe start beside it
+        recipe.write_text(spec["recipe"], encoding="utf-8")
         log.write_bytes(b"")
         worker = self._free_worker()
         worker.train(
-            Path(order["folder"]),
+            Path(spec["folder"]),
             recipe=Path(recipe.name),
             log=log,
-            user_files=[Path(name) for name in order["own_files"]],
-            expected=order["expected"],
+            user_files=[Path(name) for name in spec["own_files"]],
+            expected=spec["expected"],
         )
         said, said_at = "", 0.0
         while (exit_code := worker.poll()) is None:
@@ -126,14 +126,14 @@ class NodeSlot:
                 worker.request_stop()
             if travels and (view := self._checkpointed(run, held)) is not None:
                 files = list_files(view)
-                yield from pack(view, files, held=held)
+                yield from send_folder(view, files, held=held)
                 held = {file.name: file.sha256 for file in files}
                 shutil.rmtree(view, ignore_errors=True)
             if time.monotonic() > said_at + PROGRESS_SECONDS and (text := progress(run)) != said:
                 said, said_at = text, time.monotonic()
                 yield encode({"kind": "progress", "text": text})
         if travels and run.is_dir():
-            yield from pack(run, list_files(run), held=held)
+            yield from send_folder(run, list_files(run), held=held)
         text = log.read_bytes()[-MAX_LOG_BYTES:].decode(errors="replace")
         if not text.strip():
             text = worker.log.read_bytes()[-MAX_LOG_BYTES:].decode(errors="replace")
@@ -173,7 +173,7 @@ class NodeSlot:
             _write(file, contents[digest], fetch)
         return file
 
-    def _unpack_run(
+    def _receive_run(
         self, run: Path, rows: Sequence[Sequence[Any]], contents: Contents, fetch: Fetch
     ) -> dict[str, str]:
         """The run folder of an interrupted training; by name, what the driver has of it."""
@@ -262,7 +262,7 @@ def _remove_abandoned(home: Path, *, keep: str) -> None:
 
 
 def _write(file: Path, references: Sequence[Any], fetch: Fetch) -> None:
-    """From its pieces; whole under its name, or not at all."""
+    """From its chunks; whole under its name, or not at all."""
     handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     temporary = Path(name)
     try:

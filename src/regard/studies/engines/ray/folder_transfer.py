@@ -1,10 +1,10 @@
-"""Parcels: a folder as a sequence of messages, and a folder again, whole or not at all.
+"""Folder transfer: a folder as a sequence of messages, and a folder again, whole or not at all.
 
     {"kind": "folder", "files": [["final/model.safetensors", 81920, "9f2c…", true], …]}
-    {"kind": "bytes"} + payload        the files that travel, one after another, in pieces
+    {"kind": "bytes"} + payload        the files that travel, one after another, in chunks
 
 A file that the other side has already is listed and does not travel. Messages are a line of JSON
-and bytes; whoever unpacks checks size and SHA-256, and the folder appears under its name at the
+and bytes; the receiver checks size and SHA-256, and the folder appears under its name at the
 end.
 """
 
@@ -22,14 +22,14 @@ from typing import Any, NamedTuple
 
 from regard.core.files import atomic_folder, sha256
 
-PIECE_BYTES = 4 << 20
+CHUNK_BYTES = 4 << 20
 "Of one message."
 
 Header = Mapping[str, Any]
 
 
-class ParcelError(Exception):
-    """A parcel is not what it says."""
+class TransferError(Exception):
+    """What arrived is not what was announced."""
 
 
 class FileEntry(NamedTuple):
@@ -44,7 +44,7 @@ class FileEntry(NamedTuple):
         """Its name, as a path that stays inside its folder."""
         pure = PurePosixPath(self.name)
         if pure.is_absolute() or not pure.parts or ".." in pure.parts or "\\" in self.name:
-            raise ParcelError(f"{self.name!r} is no file inside a folder")
+            raise TransferError(f"{self.name!r} is no file inside a folder")
         return Path(*pure.parts)
 
 
@@ -67,20 +67,22 @@ def list_files(folder: Path) -> list[FileEntry]:
     return found
 
 
-def pieces(file: Path) -> Iterator[bytes]:
+def chunks(file: Path) -> Iterator[bytes]:
     with file.open("rb") as opened:
-        while piece := opened.read(PIECE_BYTES):
-            yield piece
+        while chunk := opened.read(CHUNK_BYTES):
+            yield chunk
 
 
-def pack(folder: Path, files: Iterable[FileEntry], *, held: Mapping[str, str]) -> Iterator[bytes]:
+def send_folder(
+    folder: Path, files: Iterable[FileEntry], *, held: Mapping[str, str]
+) -> Iterator[bytes]:
     """The messages of a folder; `held`: by name, the SHA-256 of what the other side has."""
     listed = [(file, held.get(file.name) != file.sha256) for file in files]
     yield encode({"kind": "folder", "files": [[*file, travels] for file, travels in listed]})
     for file, travels in listed:
         if travels:
-            for piece in pieces(folder / file.path):
-                yield encode({"kind": "bytes"}, piece)
+            for chunk in chunks(folder / file.path):
+                yield encode({"kind": "bytes"}, chunk)
 
 
 @dataclass
@@ -90,8 +92,8 @@ class _OpenFile:
     digest: Any
 
 
-class Unpacker:
-    """Builds a folder from a parcel, beside the one that it replaces."""
+class FolderReceiver:
+    """Builds a folder from its messages, beside the one that it replaces."""
 
     def __init__(self, folder: Path, header: Header) -> None:
         self._folder = folder
@@ -105,7 +107,7 @@ class Unpacker:
                 target = self.inside / entry.path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 if not travels and not (folder / entry.path).is_file():
-                    raise ParcelError(f"{entry.name} is not here any more")
+                    raise TransferError(f"{entry.name} is not here any more")
                 if not travels:
                     link_or_copy(folder / entry.path, target)
             self._skip_empty_files()
@@ -118,7 +120,7 @@ class Unpacker:
         return not self._left
 
     def take(self, payload: bytes) -> None:
-        """The next piece."""
+        """The next chunk."""
         try:
             entry = self._left[0]
             if self._open is None:
@@ -133,7 +135,7 @@ class Unpacker:
             if self._open.left > 0:
                 return
             if self._open.left or self._open.digest.hexdigest() != entry.sha256:
-                raise ParcelError(f"{entry.name} is not what was sent")
+                raise TransferError(f"{entry.name} is not what was sent")
             self._open = None
             self._left.pop(0)
             self._skip_empty_files()
@@ -141,14 +143,14 @@ class Unpacker:
             self.abandon()
             raise
 
-    def put_in_place(self) -> None:
+    def commit(self) -> None:
         """Replace the folder; what was there before goes."""
         self._stack.close()
 
     def abandon(self) -> None:
         """Leave the folder as it was."""
-        with suppress(ParcelError):
-            self._stack.__exit__(ParcelError, ParcelError("abandoned"), None)
+        with suppress(TransferError):
+            self._stack.__exit__(TransferError, TransferError("abandoned"), None)
 
     def _skip_empty_files(self) -> None:
         while self._left and not self._left[0].size:
@@ -164,7 +166,7 @@ def link_or_copy(file: Path, target: Path) -> None:
 
 
 def restore_interrupted(folder: Path) -> None:
-    """Undo what a kill in the middle of unpacking left beside a folder."""
+    """Undo what a kill in the middle of a transfer left beside a folder."""
     for leftover in sorted(folder.parent.glob(f".{folder.name}.*")):
         if not leftover.is_dir():
             continue  # a lock

@@ -1,11 +1,11 @@
 """How fast a run folder travels from a node to the driver of a Ray study.
 
-    .venv/bin/python -m benchmarks.shipping                # folders of 0.1, 10 and 200 MB
-    .venv/bin/python -m benchmarks.shipping --sizes 1      # minimal
+    .venv/bin/python -m benchmarks.folder_transfer                # folders of 0.1, 10 and 200 MB
+    .venv/bin/python -m benchmarks.folder_transfer --sizes 1      # minimal
 
-One node on this machine packs a folder of 24 files of random bytes; the driver writes it, checked
-and synced, as `studies/engines/ray/` does. Prints the median of five. Writes results/shipping.json
-if that folder exists.
+One node on this machine sends a folder of 24 files of random bytes; the driver writes it, checked
+and synced, as `studies/engines/ray/` does. Prints the median of five. Writes
+results/folder-transfer.json if that folder exists.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from regard.studies.engines.ray.cluster import MESSAGES_AHEAD, Cluster
-from regard.studies.engines.ray.parcels import Unpacker, decode
+from regard.studies.engines.ray.folder_transfer import FolderReceiver, decode
 
 HERE = Path(__file__).parent
 FILES, ROUNDS = 24, 5
@@ -31,25 +31,25 @@ def packing_task() -> Any:
     def pack_folder(folder: str) -> Iterator[bytes]:
         from pathlib import Path
 
-        from regard.studies.engines.ray.parcels import list_files, pack
+        from regard.studies.engines.ray.folder_transfer import list_files, send_folder
 
         home = Path(folder)
-        yield from pack(home, list_files(home), held={})
+        yield from send_folder(home, list_files(home), held={})
 
     return pack_folder
 
 
 def travel(cluster: Cluster, task: Any, source: Path, target: Path) -> float:
-    began, unpacker = time.perf_counter(), None
+    began, receiver = time.perf_counter(), None
     stream = task.remote(str(source))
     while (message := cluster.receive(stream)) is not None:
         header, payload = decode(message)
         if header["kind"] == "folder":
-            unpacker = Unpacker(target, header)
-        elif unpacker is not None:
-            unpacker.take(payload)
-    assert unpacker is not None
-    unpacker.put_in_place()
+            receiver = FolderReceiver(target, header)
+        elif receiver is not None:
+            receiver.take(payload)
+    assert receiver is not None
+    receiver.commit()
     return time.perf_counter() - began
 
 
@@ -80,7 +80,7 @@ def main() -> None:
         cluster.close()
     if (HERE / "results").is_dir():
         text = json.dumps({"folders": rows, "cores": os.cpu_count()}, indent=2) + "\n"
-        (HERE / "results" / "shipping.json").write_text(text)
+        (HERE / "results" / "folder-transfer.json").write_text(text)
 
 
 if __name__ == "__main__":

@@ -7,29 +7,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.journeys.workspace import file_digests
 
-from regard.studies.engines.ray import parcels
-from regard.studies.engines.ray.parcels import (
+from regard.studies.engines.ray import folder_transfer
+from regard.studies.engines.ray.folder_transfer import (
     FileEntry,
-    ParcelError,
-    Unpacker,
+    FolderReceiver,
+    TransferError,
     decode,
     encode,
     list_files,
-    pack,
     restore_interrupted,
+    send_folder,
 )
 
 
-def unpack(messages, folder):
-    unpacker = None
+def receive(messages, folder):
+    receiver = None
     for message in messages:
         header, payload = decode(message)
         if header["kind"] == "folder":
-            unpacker = Unpacker(folder, header)
+            receiver = FolderReceiver(folder, header)
         else:
-            unpacker.take(payload)
-    assert unpacker.is_complete
-    unpacker.put_in_place()
+            receiver.take(payload)
+    assert receiver.is_complete
+    receiver.commit()
 
 
 def write(folder: Path, files: dict[str, bytes]) -> Path:
@@ -45,14 +45,14 @@ def write(folder: Path, files: dict[str, bytes]) -> Path:
         st.binary(max_size=40),
         min_size=1,
     ),
-    piece=st.integers(1, 50),
+    size=st.integers(1, 50),
 )
-def test_a_folder_arrives_as_it_was(tmp_path_factory, files, piece):
-    home = tmp_path_factory.mktemp("parcel")
+def test_a_folder_arrives_as_it_was(tmp_path_factory, files, size):
+    home = tmp_path_factory.mktemp("transfer")
     sent = write(home / "sent", files)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parcels, "PIECE_BYTES", piece)
-        unpack(pack(sent, list_files(sent), held={}), home / "arrived")
+        patch.setattr(folder_transfer, "CHUNK_BYTES", size)
+        receive(send_folder(sent, list_files(sent), held={}), home / "arrived")
     assert file_digests(home / "arrived") == file_digests(sent)
 
 
@@ -61,9 +61,9 @@ def test_what_the_other_side_has_does_not_travel(tmp_path):
     sent, arrived = write(tmp_path / "sent", before), write(tmp_path / "arrived", before)
     held = {file.name: file.sha256 for file in list_files(arrived)}
     write(sent, {"events.jsonl": b"one\ntwo\n", "results.json": b"{}"})
-    messages = list(pack(sent, list_files(sent), held=held))
+    messages = list(send_folder(sent, list_files(sent), held=held))
     assert not any(b"wwww" in message for message in messages)
-    unpack(messages, arrived)
+    receive(messages, arrived)
     assert file_digests(arrived) == file_digests(sent)
 
 
@@ -73,19 +73,19 @@ def test_files_that_are_being_written_do_not_travel(tmp_path):
 
 
 @pytest.mark.parametrize("harm", ["shorter", "flipped", "stopped"])
-def test_a_parcel_that_is_not_whole_leaves_the_folder_as_it_was(tmp_path, harm):
+def test_a_transfer_that_is_not_whole_leaves_the_folder_as_it_was(tmp_path, harm):
     sent = write(tmp_path / "sent", {"a": b"new", "b": b"b" * 10})
     arrived = write(tmp_path / "arrived", {"a": b"old"})
-    header, first, second = pack(sent, list_files(sent), held={})
-    unpacker = Unpacker(arrived, decode(header)[0])
-    unpacker.take(decode(first)[1])
+    header, first, second = send_folder(sent, list_files(sent), held={})
+    receiver = FolderReceiver(arrived, decode(header)[0])
+    receiver.take(decode(first)[1])
     if harm == "stopped":
-        unpacker.abandon()
+        receiver.abandon()
     else:
         payload = decode(second)[1]
         changed = payload + b"!" if harm == "shorter" else b"c" + payload[1:]
-        with pytest.raises(ParcelError, match="b is not what was sent"):
-            unpacker.take(changed)
+        with pytest.raises(TransferError, match="b is not what was sent"):
+            receiver.take(changed)
     assert (arrived / "a").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
@@ -93,8 +93,8 @@ def test_a_parcel_that_is_not_whole_leaves_the_folder_as_it_was(tmp_path, harm):
 @pytest.mark.parametrize("name", ["../out", "/etc/passwd", "a/../../b", "..\\out", ""])
 def test_a_name_outside_of_the_folder_is_refused(tmp_path, name):
     header = decode(encode({"kind": "folder", "files": [[name, 1, "00", True]]}))[0]
-    with pytest.raises(ParcelError, match="no file inside"):
-        Unpacker(tmp_path / "run", header)
+    with pytest.raises(TransferError, match="no file inside"):
+        FolderReceiver(tmp_path / "run", header)
     assert list(tmp_path.iterdir()) == []
     assert FileEntry("a/b", 1, "").path == Path("a", "b")
 
