@@ -14,10 +14,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from regard.core.errors import UserError
+from regard.web.attention.views import AttentionViews
 from regard.web.description import describe
 from regard.web.lesson_views import GoneError, Lessons
 from regard.web.listing import Listing, NotFoundError
 from regard.web.pages import error_page
+from regard.web.playground.views import Playground
 from regard.web.plots import EmptyChartError
 from regard.web.recipes.views import RecipeForm
 from regard.web.run_views import Runs
@@ -42,6 +44,7 @@ def build_app(root: Path) -> Starlette:
         Lessons(workers),
     )
     trainings = TrainingViews(processes, recipe.sources, stamps)
+    attention, playground = AttentionViews(listing, workers), Playground(listing, workers)
     chart = "charts/{name:str}.{format:str}"
 
     @asynccontextmanager
@@ -71,6 +74,8 @@ def build_app(root: Path) -> Starlette:
             Route(f"/runs/{ID}/events", runs.events),
             Route("/compare/{a:str}/{b:str}", runs.compare),
             Route("/compare/{a:str}/{b:str}/losses.{format:str}", runs.compared_chart),
+            Route("/attention", attention.workbench),
+            Route("/attention/{name:str}.{format:str}", attention.answer),
             Route("/lessons", lessons.overview),
             Route("/lessons/{name:str}", lessons.lesson),
             Route("/lessons/{name:str}/result.json", lessons.result),
@@ -92,6 +97,13 @@ def build_app(root: Path) -> Starlette:
             Route(f"/trainings/{ID}/stop", trainings.stop, methods=["POST"]),
             Route(f"/trainings/{ID}/resume", trainings.resume, methods=["POST"]),
             Route("/openapi.json", describe),
+            Route("/playground", playground.overview),
+            Route(f"/playground/{ID}", playground.write),
+            Route(f"/playground/{ID}/answers", playground.answers),
+            Route(f"/playground/{ID}/answer.{{format:str}}", playground.answer),
+            Route(f"/playground/{ID}/risk.{{format:str}}", playground.risk),
+            Route(f"/playground/{ID}/curve.{{format:str}}", playground.curve),
+            Route(f"/playground/{ID}/{{view:str}}.{{format:str}}", playground.numbers),
             Route("/static/{version:str}/{name:str}", static),
             Route("/favicon.ico", icon),
         ],

@@ -20,7 +20,14 @@ from regard.web.listing import NotFoundError, id_of
 from regard.web.static_files import static_address
 
 LAYOUT = "layout.html.j2"
-SECTIONS = {"studies": "/", "runs": "/runs", "recipe": "/recipe", "lessons": "/lessons"}
+SECTIONS = {
+    "studies": "/",
+    "runs": "/runs",
+    "attention": "/attention",
+    "playground": "/playground",
+    "recipe": "/recipe",
+    "lessons": "/lessons",
+}
 "Of the navigation, by name: their addresses."
 TEMPLATES = ("web", "lessons", "reports")
 "Packages, the first that has a template of a name."
