@@ -246,7 +246,7 @@ WRONG = {
     "classifier/answer.json?item=9999": "dev has no row 9999",
     "classifier/answer.json?item=..": "a whole number",
     "classifier/risk.json?threshold=2": "a number from 0 to 1",
-    "unfinished/answers": "is unfinished",
+    "unfinished/answers": "so it has no model to try",
 }
 
 
