@@ -20,7 +20,7 @@ MARKUP = "<img src=x onerror=alert(7)> = @ bold"
 "Among the training texts, so that tokens are markup and formulas too."
 
 BODY = {"layers": 2, "heads": 2, "width": 16, "context": 48}
-STEPS = {"max_steps": 30, "batch_tokens": 512, "lr": 1e-2, "evaluate_every": 0, "threads": 1}
+STEPS = {"max_steps": 20, "batch_tokens": 512, "lr": 1e-2, "evaluate_every": 0, "threads": 1}
 TASKS: dict[str, dict[str, Any]] = {
     "classifier": {
         "data": {"corpus": "opinions.jsonl", "dev": 0.3, "test": 0.1},

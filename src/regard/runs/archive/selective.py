@@ -39,7 +39,7 @@ def read_answers(run: Path) -> RunAnswers:
     clean = [row for row in rows if not (is_contaminated and row.get("overlap"))]
     if not clean:
         raise UserError(
-            f"every row of {SPLIT} of {run.name} stands in training too, so none judges a threshold",
+            f"all rows of {SPLIT} of {run.name} stand in training too: none judges a threshold",
             topic="threshold",
         )
     if "confidence" not in clean[0]:
