@@ -45,7 +45,7 @@ def app(hostile_root):
 
 @pytest.fixture(scope="session")
 def trained_root(tmp_path_factory) -> Path:
-    """Runs whose models were really trained: one that writes, one of each task, and refused ones."""
+    """Runs that were really trained: one that writes, one of each task, and refused ones."""
     return train_runs(tmp_path_factory.mktemp("trained"))
 
 
