@@ -83,7 +83,11 @@ def pages(ids):
         f"/runs/chosen?do=delete&run={runs[0]}&run={runs[1]}",
         "/playground",
         "/lessons",
+        "/attention?text=%3Cscript%3Ealert(1)%3C/script%3E",
         "/lessons/average-of-two?beta=3",
+        "/recipe",
+        "/recipe?model.family=encoder&name=%3Cscript%3Ealert(1)&data.corpus=%22%3E",
+        "/trainings",
     ]
 
 
@@ -153,7 +157,7 @@ def test_no_id_leads_elsewhere(app, hostile_root, ids):
     secret.write_text("secret")
     (study,), runs = ids
     known = {"id": runs[0], "a": runs[0], "b": runs[1], "name": "loss", "format": "json"}
-    known |= {"version": "0", "view": "text"}
+    known |= {"version": "0", "catalog": "attention", "view": "text"}
     tried = 0
     for route in build_app(hostile_root).routes:
         assert isinstance(route, Route)

@@ -59,11 +59,11 @@ class Worker:
             raise
         except TimeoutError:
             await self.end()
-            raise UserError(f"took longer than {MAX_SECONDS:.0f} s", topic="lesson") from None
+            raise UserError(f"took longer than {MAX_SECONDS:.0f} s", topic="page") from None
         except (ConnectionError, asyncio.IncompleteReadError, ValueError):
             await self.end()
             raise UserError(
-                "the process that ran it ended", topic="lesson", hint="Try it again."
+                "the process that computed it ended", topic="page", hint="Try it again."
             ) from None
 
     async def end(self) -> None:

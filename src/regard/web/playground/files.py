@@ -31,7 +31,7 @@ def make_file(view: str, found: Found, *, format: str, options: Mapping[str, str
     table, draw = VIEWS[view]
     if format == "csv":
         return csv_text(table(found)).encode()
-    theme, width = plots.options_of(options)
+    theme, width = plots.picture_options(options)
     picture = draw(found, plots.THEMES[theme], width)
     return picture.svg().encode() if format == "svg" else picture.png(theme=plots.THEMES[theme])
 
