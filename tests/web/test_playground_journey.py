@@ -46,7 +46,9 @@ def test_a_text_is_branched_and_a_head_switched_off(visitor):
     for key in ("ArrowRight", "ArrowRight", "Enter", "ArrowDown"):
         page.keyboard.press(key)
     focused = page.locator(".alternative:focus .alternative-label")
-    while (chosen := focused.inner_text()).startswith("<"):
+    for _ in range(6):
+        if not (chosen := focused.inner_text()).startswith("<"):
+            break
         page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"branches=2\.\d+"))
