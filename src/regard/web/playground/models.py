@@ -24,7 +24,8 @@ from regard.runs.models.saved_model import saved_settings
 from regard.runs.recipe_paths import DATA_KEYS, Candidates, candidates_of_run, find_path, run_around
 from regard.runs.run import Run
 from regard.runs.training_audit import broken_kinds
-from regard.training.checkpoint import WEIGHTS_FILE, count_tensors
+from regard.training.checkpoint import WEIGHTS_FILE
+from regard.training.tensor_files import count_tensors
 
 MAX_PARAMETERS = 500_000_000
 "Of one model: more would not fit beside a training."
