@@ -25,6 +25,7 @@ from regard.reports.run_report import RUN_CHARTS
 from regard.reports.study_report import CHARTS
 from regard.web import app as app_module
 from regard.web.app import build_app
+from regard.web.attention.views import ANSWERS
 from regard.web.description import BODIES, QUERIES, STREAM, openapi
 from regard.web.listing import Listing
 from regard.web.static_files import static_files, static_version
@@ -33,7 +34,7 @@ from regard.web.trainings.processes import Trainings
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 
 CALLS = int(os.environ.get("REGARD_WALK_CALLS") or 1500)
-SLOW = ("/recipe/forecast", "/lessons/{name}/")
+SLOW = ("/recipe/forecast", "/lessons/{name}/", "/attention/", "/playground/{id}/")
 "Addresses that compute in workers: they get fewer calls."
 SLOW_CALLS = 20
 
@@ -83,14 +84,23 @@ def with_known_values(document: dict, root) -> dict:
     listing = Listing(root)
     runs, studies = list(listing.runs()), list(listing.studies())
     lessons = [one.name for group in lessons_by_topic().values() for one in group]
-    names = [*list(RUN_CHARTS)[:4], *list(CHARTS)[:4], *lessons[:3], "page.js", "additive"]
-    known = {
+    answers = sorted({name for name, _ in ANSWERS})
+    names = [
+        *list(RUN_CHARTS)[:4],
+        *list(CHARTS)[:4],
+        *lessons[:3],
+        "page.js",
+        "additive",
+        *answers,
+    ]
+    known: dict[str, list[str]] = {
         "id": [*runs[:4], *studies],
         "a": runs[:3],
         "b": runs[:3],
         "name": names,
         "format": ["json", "csv", "svg"],
         "catalog": ["attention", "task"],
+        "view": ["text", "lens", "heads"],
         "version": [static_version()],
     }
     document = copy.deepcopy(document)

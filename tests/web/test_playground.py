@@ -13,7 +13,7 @@ import pytest
 import torch
 from tests.web.asgi import ask, guarded
 from tests.web.test_pages import Inspected
-from tests.web.trained_runs import MARKUP, train_runs
+from tests.web.trained_runs import MARKUP
 
 from regard import api
 from regard.generation.generate import Greedy, Sampling
@@ -26,11 +26,6 @@ from regard.web.app import build_app
 from regard.web.listing import id_of
 
 PROMPT = "the cat sees"
-
-
-@pytest.fixture(scope="session")
-def trained_root(tmp_path_factory):
-    return train_runs(tmp_path_factory.mktemp("trained"))
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +241,7 @@ WRONG = {
     "classifier/answer.json?item=9999": "dev has no row 9999",
     "classifier/answer.json?item=..": "a whole number",
     "classifier/risk.json?threshold=2": "a number from 0 to 1",
-    "unfinished/answers": "is unfinished",
+    "unfinished/answers": "so it has no model to try",
 }
 
 

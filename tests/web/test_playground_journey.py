@@ -7,7 +7,6 @@ import re
 import pytest
 from tests.web.served import Served, served
 from tests.web.test_journeys import Visitor, browser, let_in, sync_api
-from tests.web.trained_runs import train_runs
 
 from regard.web.listing import id_of
 
@@ -16,8 +15,8 @@ expect = sync_api.expect
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with served(train_runs(tmp_path_factory.mktemp("trained"))) as running:
+def server(trained_root):
+    with served(trained_root) as running:
         yield running
 
 

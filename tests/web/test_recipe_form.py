@@ -24,6 +24,7 @@ from regard.web.listing import Listing, id_of
 from regard.web.recipes.draft import form_texts, read_draft, recipe_text
 from regard.web.recipes.fields import form_catalogs, part_fields, recipe_fields
 from regard.web.recipes.sources import Sources
+from regard.web.recipes.views import count_terms
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 BROKEN = {"soft-masked", "zero-masked"}
@@ -333,6 +334,31 @@ def test_the_page_answers_as_somebody_types(home):
     assert tomllib.loads(file.text) == {"name": "a", "data": {"corpus": "opinions"}}
     part = ask(app, "/recipe/parts/attention/additive?key=model.attention")
     assert 'data-key="model.attention.hidden"' in part.text
+
+
+def test_counting_allocates_nothing_whatever_the_sizes(sources):
+    """It runs in the server, as somebody types."""
+    most = "1000000000"
+    for extra in (
+        {"model.attention.kind": "additive", "model.attention.hidden": most},
+        {"model.attention.kind": "linear", "model.attention.feature_map": "random",
+         "model.attention.features": most},
+        {"model.attention.kind": "synthesizer-random", "model.context": "16000000"},
+        {"model.positions.kind": "sinusoidal", "model.context": "16000000"},
+        {"model.width": "3000000000", "model.mlp_width": most},
+        {"model.family": "encoder", "model.segments": most, "model.patch_dim": most},
+        {"model.family": "recurrent", "model.width": "999999999"},
+    ):  # fmt: skip
+        draft = read_draft({"name": "a", "data.corpus": "opinions", **extra}, sources)
+        assert draft.recipe is not None, draft.errors
+        assert sum(term.value for term, _ in count_terms(draft.recipe, 8000)) > 0
+
+
+def test_a_text_of_two_lines_stays_one(home):
+    app = guarded(build_app(home / "runs"))
+    query = "name=a&data.corpus=opinions&task.kind=verbalizer&task.template=%7Btext%7D%0AIs:"
+    shown = ask(app, f"/recipe?{query}").text
+    assert re.search(r"<textarea[^>]*task.template[^>]*>\n\{text\}\nIs:</textarea>", shown)
 
 
 NO_FORM = (b"", b"{", b"[]", b'{"values": 3}', b'{"values": {"a": 1}}', b'{"values": {"a": null}}',

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ MARKUP = "<img src=x onerror=alert(7)> = @ bold"
 "Among the training texts, so that tokens are markup and formulas too."
 
 BODY = {"layers": 2, "heads": 2, "width": 16, "context": 48}
-STEPS = {"max_steps": 30, "batch_tokens": 512, "lr": 1e-2, "evaluate_every": 0, "threads": 1}
+STEPS = {"max_steps": 20, "batch_tokens": 512, "lr": 1e-2, "evaluate_every": 0, "threads": 1}
 TASKS: dict[str, dict[str, Any]] = {
     "classifier": {
         "data": {"corpus": "opinions.jsonl", "dev": 0.3, "test": 0.1},
@@ -70,10 +71,12 @@ def train_runs(folder: Path) -> Path:
 
 
 def _write_rows(folder: Path, sentences: list[str]) -> None:
+    words, drawn = [word for group in WORDS for word in group], random.Random(0)
+    texts = [" ".join(drawn.choices(words, k=drawn.randint(8, 14))) for _ in range(300)]
     rows: dict[str, list[dict[str, Any]]] = {
         "opinions": [
             {"text": text, "label": "good <b>" if "cat" in text or "dog" in text else "bad"}
-            for text in sentences[::4]
+            for text in texts
         ],
         "questions": [
             {"question": f"what {text.split()[2]} {text.split()[1]}", "answer": text.split()[1]}

@@ -48,11 +48,42 @@ ANSWER: Schema = {
 }
 RUNS: Schema = {"type": "object", "properties": {"run": {"type": "array", "items": TEXT}}}
 
+MASK: Schema = {"anyOf": [{"enum": ["causal", "causal & sliding_window:4", "!causal"]}, TEXT]}
+ATTENTION: dict[str, Schema] = {
+    "text": TEXT,
+    "kinds": TEXT,
+    "mask": MASK,
+    "declared": MASK,
+    "layer": NUMBER,
+    "query": NUMBER,
+    "show": {"enum": ["map", "arcs", "all"]},
+}
+WRITING: dict[str, Schema] = {
+    "prompt": TEXT,
+    "temperature": {"type": "number", "minimum": 0, "maximum": 11},
+    "top_k": NUMBER,
+    "n": {"type": "integer", "minimum": 0, "maximum": 8},
+    "branches": TEXT,
+    "off": TEXT,
+}
+ANSWERING: dict[str, Schema] = {
+    "item": NUMBER,
+    "threshold": {"type": "number", "minimum": -1, "maximum": 2},
+}
+
 QUERIES: dict[str, dict[str, Schema]] = {
     "/runs": {"q": TEXT, "where": TEXT, "sort": TEXT, "page": NUMBER, "deleted": NUMBER},
     "/runs/chosen": {"do": {"enum": ["compare", "delete"]}, "run": TEXT},
     "/runs/sparklines.json": {"ids": TEXT},
     "/compare/{a}/{b}": {"split": {"enum": ["dev", "test", "train"]}},
+    "/attention": ATTENTION,
+    "/attention/{name}.{format}": ATTENTION,
+    "/playground/{id}": WRITING,
+    "/playground/{id}/{view}.{format}": WRITING,
+    "/playground/{id}/answers": ANSWERING,
+    "/playground/{id}/answer.{format}": ANSWERING,
+    "/playground/{id}/risk.{format}": ANSWERING,
+    "/playground/{id}/curve.{format}": ANSWERING,
     "/lessons/{name}/exercise": {"seed": NUMBER},
     "/recipe": {"from": TEXT, "name": TEXT, "data.corpus": TEXT, "train.lr": TEXT},
     "/recipe/recipe.toml": {"name": TEXT, "data.corpus": TEXT, "model.layers": TEXT},

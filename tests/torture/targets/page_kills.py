@@ -26,7 +26,7 @@ from regard.web.listing import Listing, id_of
 from regard.web.trainings.processes import Trainings, TrainingState
 from regard.web.trainings.store import MARK, read_trainings
 
-MAX_DELAY = 0.8
+MAX_DELAY = 1.6
 "Seconds from the first deed to the kill: a deed takes some milliseconds."
 TRAINING_SECONDS = "0.3"
 PATIENCE = 30.0

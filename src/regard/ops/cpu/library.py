@@ -156,9 +156,10 @@ def is_observed() -> bool:
 
 
 def _sees_operators(mode: object) -> bool:
-    """torch's own modes (FLOP counter, fake tensors, tracing) treat a kernel like any operator;
-    others may count on torch's operations, as the one that computes in float64."""
-    return type(mode).__module__.startswith("torch.")
+    """torch's own modes (FLOP counter, fake tensors, tracing) treat a kernel like any operator, and
+    so do those that say it; others may count on torch's operations, as the one that computes in
+    float64."""
+    return type(mode).__module__.startswith("torch.") or getattr(mode, "sees_operators", False)
 
 
 def fills_vectors(*widths: int) -> bool:

@@ -37,7 +37,12 @@ def read_answers(run: Path) -> RunAnswers:
     rows = read_items(run, SPLIT)
     is_contaminated = any(one.split == SPLIT for one in results.contamination)
     clean = [row for row in rows if not (is_contaminated and row.get("overlap"))]
-    if not clean or "confidence" not in clean[0]:
+    if not clean:
+        raise UserError(
+            f"all rows of {SPLIT} of {run.name} stand in training too: none judges a threshold",
+            topic="threshold",
+        )
+    if "confidence" not in clean[0]:
         raise UserError(
             f"the answers of {run.name} have no confidence, so there is no threshold to choose",
             topic="threshold",

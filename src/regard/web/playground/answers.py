@@ -11,6 +11,7 @@ import numpy as np
 from regard.core.errors import UserError
 from regard.data.record_corpus import Record
 from regard.evaluation.metrics.metric import Row
+from regard.models.task_models.sentence_model import ContrastiveModel
 from regard.runs.items import read_items
 from regard.runs.models.loaded_model import LoadedModel
 from regard.runs.training_audit import invalid_reasons
@@ -40,10 +41,11 @@ class Indexes:
 
     def get(self, key: Key, loaded: LoadedModel, run: Path) -> SearchIndex:
         if self._index is None or self._key != key:
-            problem = loaded.problem
+            problem, model = loaded.problem, loaded.model
             assert isinstance(problem, RetrievalProblem)
+            assert isinstance(model, ContrastiveModel)
             collection = problem.task.documents or _documents_of_dev(run)
-            self._index = problem.build_index(loaded.model, collection)
+            self._index = problem.build_index(model, collection)
             self._key = key
         return self._index
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -17,7 +17,7 @@ from regard.core.settings import read_settings
 from regard.core.toml import read_toml
 from regard.reports.charts.selective_chart import selective_chart
 from regard.runs.archive.index import ListedRun, RunState
-from regard.tasks import TASKS
+from regard.tasks import TASKS, Task
 from regard.web import plots
 from regard.web.lesson_views import while_waited_for
 from regard.web.listing import Listing, NotFoundError
@@ -234,7 +234,8 @@ def answers(run: ListedRun) -> bool:
 
 def input_roles(run: ListedRun) -> dict[str, str]:
     """The user's column for each input of a run's task."""
-    task = read_settings(TASKS.get(str(run.facts["task.kind"])).part, _task_table(run))
+    kind = cast(type[Task], TASKS.get(str(run.facts["task.kind"])).part)
+    task = read_settings(kind, _task_table(run))
     return {role: task.columns()[role] for role in task.input_columns()}
 
 

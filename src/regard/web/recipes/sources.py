@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from regard.core.errors import UserError
@@ -20,7 +21,7 @@ from regard.runs.archive.index import RunState
 from regard.web.listing import Listing, NotFoundError, id_of
 
 MAX_LISTED = 300
-"Files, and recipes."
+"Files, recipes, and runs to start from."
 RECIPE_FOLDER = "recipes"
 
 
@@ -56,7 +57,7 @@ class Sources:
 
     def files(self) -> dict[str, DataSource]:
         """By id: the data files beside the runs, and the folders that hold some."""
-        return {one.id: one for one in sorted(self._find_files(), key=lambda one: one.name)}
+        return {one.id: one for one in islice(self._find_files(), MAX_LISTED)}
 
     def recipes(self) -> dict[str, Path]:
         """By id: the recipes beside the runs, and in recipes/ there."""
@@ -114,9 +115,9 @@ class Sources:
         )
 
     def _find_files(self) -> Iterator[DataSource]:
-        for count, entry in enumerate(_entries(self.home)):
-            if count > MAX_LISTED:
-                break
+        for entry in _entries(self.home):
+            if entry.name.startswith("~") or set(":*?[{") & set(entry.name):
+                continue  # in a recipe it would mean something else: hub:NAME, a pattern
             path = Path(entry.path)
             is_folder = entry.is_dir(follow_symlinks=False)
             if is_folder and path != self._listing.root.resolve() and _holds_data(path):

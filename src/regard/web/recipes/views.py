@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from regard.web.recipes.fields import (
     read_texts,
     recipe_fields,
 )
-from regard.web.recipes.sources import Sources
+from regard.web.recipes.sources import MAX_LISTED, Sources
 from regard.web.workers import Workers
 
 BLANK = {"name": "my-model", "data.corpus": "python-docs"}
@@ -154,7 +155,7 @@ class RecipeForm:
         return {
             "corpora": BUILTIN.names(),
             "files": list(self.sources.files().values()),
-            "models": self.sources.initial_models(),
+            "models": dict(islice(self.sources.initial_models().items(), MAX_LISTED)),
         }
 
     def _starting_points(self) -> dict[str, dict[str, str]]:
@@ -177,12 +178,15 @@ class RecipeForm:
         """The form of a recipe's file, read again when it has changed; None if it has none here."""
         try:
             changed = path.stat().st_mtime
-            known = self._starts.get(id)
-            if known is None or known[0] != changed:
+        except OSError:  # deleted meanwhile
+            return None
+        known = self._starts.get(id)
+        if known is None or known[0] != changed:
+            try:
                 known = changed, form_texts(Recipe.load(path), self.sources)
-        except (UserError, OSError):  # a study, of another version, or with paths of its own
-            known = changed, None
-        self._starts[id] = known
+            except UserError:  # a study, of another version, or with paths of its own
+                known = changed, None
+            self._starts[id] = known
         return known[1]
 
     def _free_name(self, name: str) -> str:

@@ -156,8 +156,12 @@ form.addEventListener("submit", (event) => event.preventDefault());
 at("start-from").addEventListener("change", (event) => event.target.form.requestSubmit());
 
 at("copy").addEventListener("click", async () => {
-  await navigator.clipboard.writeText(toml.textContent);
-  say("copied");
+  if (navigator.clipboard) {
+    await navigator.clipboard.writeText(toml.textContent);
+    return say("copied");
+  }
+  getSelection().selectAllChildren(toml); // only this machine's own address may write to it
+  say("selected: copy it by Ctrl-C");
 });
 at("save").addEventListener("click", () => send("/recipe/save", (found) => say(found.said)));
 at("train").addEventListener("click", () => send("/recipe/train", (found) => location.assign(found.address)));
