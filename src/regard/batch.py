@@ -147,7 +147,7 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         move = partial(copy_to, device=device)
-        moved = self._map(move)
+        moved = self.map_tensors(move)
         scored, labelled = self.layout.scored, self.layout.labelled
         vars(moved)["layout"] = self.layout._replace(
             scored=None if scored is None else move(scored),
@@ -163,9 +163,10 @@ class Batch:
         return [self._slice(slice(*edge)) for edge in pairwise(split_edges(len(self.rows), count))]
 
     def _slice(self, rows: slice) -> Batch:
-        return replace(self._map(lambda tensor: tensor[rows]), rows=self.rows[rows])
+        return replace(self.map_tensors(lambda tensor: tensor[rows]), rows=self.rows[rows])
 
-    def _map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
+    def map_tensors(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
+        """The batch of what `function` makes of each tensor."""
         tensors: dict[str, Any] = {
             field.name: function(value)
             for field in fields(self)

@@ -21,7 +21,7 @@ from regard.data.corpus_stats import (
     histogram_edges,
 )
 from regard.data.statistics import SplitOverlap
-from regard.data.token_cache import build_cache
+from regard.data.token_cache.building import build_cache
 from regard.data.tokenizers.whitespace import WhitespaceTokenizer
 
 

@@ -50,7 +50,7 @@ def test_evaluating_on_changed_documents_is_refused(trained: Workspace) -> None:
 
 
 def test_damaged_token_cache_is_rebuilt(trained: Workspace, shared_workspace: Workspace) -> None:
-    [tokens] = trained.folder.glob("cache/tokens/*/train/tokens.bin")
+    [tokens] = trained.folder.glob("cache/tokens/*/shards/00000/train.tokens.bin")
     tokens.write_bytes(bytes(len(tokens.read_bytes())))
     trained.run("train", "tiny.toml", "--out", "runs/again")
     assert weights(trained.folder / "runs/again") == weights(shared_workspace.folder / RUN)

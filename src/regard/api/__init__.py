@@ -16,7 +16,7 @@ from regard.core.process.garbage_collection import uncollected_imports
 with uncollected_imports():
     from regard.api.arguments import catalogs, load_parts
     from regard.api.evaluation import errors, evaluate
-    from regard.api.experiments import report, train, validate
+    from regard.api.experiments import memory_per_rank, report, train, validate
     from regard.api.judging import judge
     from regard.api.lessons import lesson
     from regard.api.models import (
@@ -45,6 +45,7 @@ __all__ = [
     "lesson",
     "load",
     "load_parts",
+    "memory_per_rank",
     "plan",
     "predict",
     "report",

@@ -13,6 +13,8 @@ from regard.api.observers import observed_training
 from regard.api.recipes import AnyRecipe, as_recipe
 from regard.runs.locking.lock import lock_run
 from regard.runs.observer import SILENT, Observer
+from regard.runs.preflight.memory_per_rank import MemoryPerRank
+from regard.runs.preflight.memory_per_rank import memory_per_rank as plan_memory
 from regard.runs.preflight.validate import Validation, validate_recipe
 from regard.runs.run import Run
 from regard.runs.train import run_experiment
@@ -70,6 +72,33 @@ def validate(
     resolved = as_recipe(recipe, set)
     with observed_training(observer) as on_training:
         return validate_recipe(resolved, runs=Path("runs"), observer=on_training)
+
+
+def memory_per_rank(
+    recipe: AnyRecipe,
+    *,
+    world_size: int = 1,
+    device: str | None = None,
+    set: Mapping[str, Any] | None = None,
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    observer: Observer | None = None,
+) -> MemoryPerRank:
+    """Predict the memory of each of `world_size` processes, and whether it fits, without training.
+
+    `recipe` and `set` are those of `train`; `device` is the name of an accelerator, such as
+    "H100-80GB", which need not be here; without it the processes share this machine.
+    Tokenizes the text (cached for training).
+    """
+    load_parts(user_files)
+    resolved = as_recipe(recipe, set)
+    with observed_training(observer) as on_training:
+        return plan_memory(
+            resolved,
+            world_size=world_size,
+            device=device,
+            runs=Path("runs"),
+            observer=on_training,
+        )
 
 
 def report(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from regard.core.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.data.token_cache import CachedSplit
+    from regard.data.token_cache.cache import CachedSplit
 
 Ints = NDArray[np.int64]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from regard.data.statistics import (
     SplitOverlap,
     SplitStatistics,
 )
-from regard.data.token_cache import TokenCache
+from regard.data.token_cache.cache import TokenCache
 
 BINS = 24
 CHUNK_TOKENS = 1 << 22
@@ -35,7 +35,7 @@ def corpus_statistics(
                 split.lengths,
                 edges,
                 bytes=int(split.meta["bytes"]),
-                unique_tokens=_count_unique(split.tokens),
+                unique_tokens=_count_unique(split.token_runs()),
                 unknown=split.unknown,
                 fingerprint=split.fingerprint,
                 truncated_tokens=int(split.meta["truncated_tokens"]),
@@ -78,11 +78,13 @@ def split_statistics(
     )
 
 
-def _count_unique(tokens: NDArray[Any]) -> int:
-    chunks = [tokens[at : at + CHUNK_TOKENS] for at in range(0, len(tokens), CHUNK_TOKENS)]
-    seen = np.zeros(max((int(chunk.max()) for chunk in chunks), default=-1) + 1, dtype=bool)
-    for chunk in chunks:
-        seen[chunk] = True
+def _count_unique(runs: Iterable[NDArray[Any]]) -> int:
+    seen = np.zeros(0, dtype=bool)
+    for tokens in runs:
+        for at in range(0, len(tokens), CHUNK_TOKENS):
+            chunk = tokens[at : at + CHUNK_TOKENS]
+            seen.resize(max(len(seen), int(chunk.max()) + 1), refcheck=False)
+            seen[chunk] = True
     return int(np.count_nonzero(seen))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -163,7 +164,7 @@ class Corpus:
         counts = {split: n for split, n in splitter.fractions.items() if isinstance(n, int)}
         if role == "train" and counts:
             undivided = replace(splitter, fractions={}, dev_from_test=None)
-            points = list(self._points(role, undivided, "train"))
+            points = array("d", self._points(role, undivided, "train"))
             self._check_count(sum(counts.values()), len(points), setting=" and ".join(counts))
             found = {
                 split: fraction_for_count(n, points, split=split) for split, n in counts.items()
@@ -172,7 +173,7 @@ class Corpus:
         if role == "train":
             splitter = replace(splitter, fractions={**splitter.fractions, **self._filled_fractions})
         if isinstance(splitter.dev_from_test, int):
-            points = list(self._points(role, replace(splitter, dev_from_test=None), "test"))
+            points = array("d", self._points(role, replace(splitter, dev_from_test=None), "test"))
             if points:  # only one role holds test records
                 self._check_count(splitter.dev_from_test, len(points), setting="dev_from_test")
                 fraction = fraction_for_count(splitter.dev_from_test, points, split="dev")

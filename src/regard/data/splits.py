@@ -17,6 +17,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import Any, get_args
 
 from regard.core.errors import UserError, closest
@@ -165,10 +166,12 @@ def split_point(group: str, *, seed: int) -> float:
 
 def fraction_for_count(count: int, points: Sequence[float], *, split: Split) -> float:
     """The fraction that holds `count` of these points; fewer if it would divide a group."""
+    # There may be very many points, and few are looked at.
     if split == "dev":  # the smallest: those below the next one
-        ordered = sorted(points)
-        return ordered[count] if count < len(ordered) else 1.0
-    largest = sorted(1 - point for point in points)  # exact: points have 53 bits
+        ordered = nsmallest(count + 1, points)
+        return ordered[count] if count < len(points) else 1.0
+    # Exact: points have 53 bits. One more than counted, for a group that would be divided.
+    largest = nsmallest(count + 1, (1 - point for point in points))
     while 0 < count < len(largest) and largest[count - 1] == largest[count]:
         count -= 1
     return largest[count - 1] if count else 0.0

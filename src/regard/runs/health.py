@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from regard.data.corpus import Split
-from regard.data.token_cache import TokenCache
+from regard.data.token_cache.cache import TokenCache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.health.overfitting import LossGap, LossLevel
 from regard.evaluation.health.samples import sample_health

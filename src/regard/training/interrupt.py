@@ -1,4 +1,5 @@
-"""Signals that stop: Ctrl-C, SIGTERM (docker stop, Slurm) and SIGHUP (a closed terminal).
+"""Signals that stop: Ctrl-C, SIGTERM (docker stop, Slurm), SIGHUP (a closed terminal), and on
+Windows Ctrl-Break, the only one that a process of another group can be sent.
 
 A training stops at the end of its step, after a checkpoint; upon a second signal at once. Whatever
 else runs stops at once. The exit code is that of a process which the signal killed: 130, 143, 129.
@@ -13,7 +14,9 @@ from contextlib import contextmanager
 from types import FrameType
 
 STOP_SIGNALS = [
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+    if hasattr(signal, name)
 ]
 
 

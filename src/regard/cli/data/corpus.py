@@ -13,7 +13,7 @@ from regard.cli.console import AsJson, console, print_json, progress_bar, side_c
 if TYPE_CHECKING:
     from regard.data.corpus import Corpus
     from regard.data.statistics import CorpusStatistics, LengthHistogram
-    from regard.data.token_cache import TokenCache
+    from regard.data.token_cache.cache import TokenCache
 
 app = typer.Typer(
     help="Inspect a corpus (sizes, lengths, overlap of splits), or write it as a table.",
@@ -127,7 +127,7 @@ def _fraction_or_path(text: str) -> float | str:
 
 def _count(corpus: Corpus, tokenizer: str | None, *, folder: str, on_progress: Any) -> TokenCache:
     """A temporary cache; unlike for training, the dev split may be empty."""
-    from regard.data.token_cache import build_cache
+    from regard.data.token_cache.building import build_cache
     from regard.data.tokenizers.tokenizer import Tokenizer
     from regard.data.tokenizers.whitespace import WhitespaceTokenizer
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from regard.cli.console import AsJson, UserFiles, console, print_json, side_console
 from regard.cli.training.train import Overrides, RecipeFile
@@ -10,20 +12,33 @@ from regard.cli.training.train import Overrides, RecipeFile
 MAX_CLASSES_SHOWN = 8
 
 if TYPE_CHECKING:
+    from regard.runs.preflight.memory_per_rank import MemoryPerRank
     from regard.runs.preflight.validate import Validation
+    from regard.runs.recipe import Recipe
 
 
 def validate(
     recipe: RecipeFile,
     overrides: Overrides = None,
     user_files: UserFiles = None,
+    world_size: Annotated[
+        int | None,
+        typer.Option("--world-size", help="Predict the memory of each of this many processes."),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", help="Predict the memory on this accelerator: H100-80GB."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a recipe and predict its cost, without training.
 
     The pre-flight of `train`: it checks settings, data and memory, and predicts parameters, steps,
     time and what the held-out splits could show. It tokenizes the text (cached for training) and
-    times a few updates of a throw-away model."""
+    times a few updates of a throw-away model.
+
+    With --world-size or --device it predicts instead what the training takes of each device, which
+    need not be here, and builds no model."""
     from regard import api
     from regard.evaluation.formatting import memory_size, percent
     from regard.progress.training_display import forecast_sentence, training_display
@@ -31,6 +46,9 @@ def validate(
 
     api.load_parts(user_files or ())
     loaded = Recipe.load(recipe, overrides=overrides or ())
+    if world_size is not None or device is not None:
+        _plan(loaded, world_size=world_size, device=device, as_json=as_json)
+        return
     with training_display(side_console()) as observer:
         validation = api.validate(loaded, observer=observer)
     if as_json:
@@ -59,6 +77,49 @@ def validate(
         console().print(
             f"  {validation.trained_first} is trained first (not counted here)", markup=False
         )
+
+
+def _plan(recipe: Recipe, *, world_size: int | None, device: str | None, as_json: bool) -> None:
+    """Memory of each rank."""
+    from regard import api
+    from regard.progress.training_display import training_display
+
+    with training_display(side_console()) as observer:
+        plan = api.memory_per_rank(
+            recipe,
+            world_size=1 if world_size is None else world_size,
+            device=device,
+            observer=observer,
+        )
+    if as_json:
+        print_json(plan.as_dict())
+    else:
+        _print_plan(plan)
+
+
+def _print_plan(plan: MemoryPerRank) -> None:
+    from regard.cli.tables import plain_table, print_indented
+    from regard.evaluation.formatting import memory_size, quantity
+
+    batch = f"{quantity(plan.rows, 'rows')} a batch, {plan.rank_rows:,} on a rank"
+    console().print(
+        f"  {plan.world_size:,} × {plan.device} with {memory_size(plan.device_bytes)}, "
+        f"{plan.precision}; {batch}, {plan.micro_rows:,} at once ({plan.positions:,} positions)",
+        markup=False,
+        soft_wrap=True,
+    )
+    table = plain_table()
+    table.add_column("on each rank")
+    for option in plan.options:
+        table.add_column(option.parallel, justify="right")
+    for name in ("parameters", "gradients", "moments", "activations", "buffers", "reserved"):
+        table.add_row(name, *(memory_size(getattr(option, name)) for option in plan.options))
+    table.add_row("together", *(memory_size(option.total) for option in plan.options))
+    table.add_row("fits", *("yes" if plan.fits(option) else "no" for option in plan.options))
+    table.add_row("sent in a step", *(memory_size(option.sent) for option in plan.options))
+    print_indented(table)
+    for change in plan.changes:
+        console().print(f"  {change}", style="yellow", markup=False, soft_wrap=True)
 
 
 def _print_data(validation: Validation) -> None:

@@ -127,6 +127,14 @@ class Tokenizer:
         table: dict[str, Any] = json.loads(self._engine.to_str())
         return {key: value for key, value in table.items() if key not in ("padding", "truncation")}
 
+    def to_json(self) -> str:
+        """For another process: `from_json` makes the same tokenizer of it."""
+        return str(self._engine.to_str())
+
+    @classmethod
+    def from_json(cls, text: str, *, name: str) -> Tokenizer:
+        return cls(tokenizers.Tokenizer.from_str(text), name=name)
+
     @property
     def special_ids(self) -> tuple[int, ...]:
         """Ids of the tokens that have a role."""

@@ -54,7 +54,7 @@ class Library:
         self.panel: int = self._file.regard_panel()
         "Columns that are packed together."
         self.block_rows: int = self._file.regard_block_rows()
-        "Fewest rows of linear layers and MLPs."
+        "Fewest rows of a linear layer."
 
     @cache  # noqa: B019 — libraries live as long as the process
     def function(self, name: str) -> Callable[..., int]:
@@ -156,9 +156,10 @@ def is_observed() -> bool:
 
 
 def _sees_operators(mode: object) -> bool:
-    """torch's own modes (FLOP counter, fake tensors, tracing) treat a kernel like any operator;
-    others may count on torch's operations, as the one that computes in float64."""
-    return type(mode).__module__.startswith("torch.")
+    """torch's own modes (FLOP counter, fake tensors, tracing) treat a kernel like any operator, and
+    so do those that say it; others may count on torch's operations, as the one that computes in
+    float64."""
+    return type(mode).__module__.startswith("torch.") or getattr(mode, "sees_operators", False)
 
 
 def fills_vectors(*widths: int) -> bool:
@@ -167,7 +168,7 @@ def fills_vectors(*widths: int) -> bool:
 
 
 def fills_blocks(rows: int) -> bool:
-    """Whether linear layers and MLPs of this many rows can be computed."""
+    """Whether linear layers of this many rows can be computed."""
     return LIBRARY is not None and rows >= LIBRARY.block_rows
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from regard.audits.leaks.these_weights import why_not_clean
 from regard.core.errors import UserError
 from regard.core.json_records import JsonRecord, read_record, write_record
-from regard.data.token_cache import cache_home
+from regard.data.token_cache.cache import cache_home
 from regard.runs.audit_cache.audit_key import audit_key
 from regard.runs.experiment import Experiment
 from regard.runs.results import AuditRecord

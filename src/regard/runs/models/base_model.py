@@ -10,7 +10,7 @@ from typing import Any
 from regard import __version__
 from regard.core.errors import UserError
 from regard.core.files import MANIFEST, find_damage, path_text, sha256
-from regard.data.token_cache import cache_home
+from regard.data.token_cache.cache import cache_home
 from regard.interop.import_model import import_model
 from regard.interop.packages import PIP_PREFIX, check_package_name
 from regard.runs.models.saved_config import read_config

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from regard.core.progress import OnProgress
-from regard.data.token_cache import TokenCache
+from regard.data.token_cache.cache import TokenCache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.baselines.language_model import Baseline, language_model_baselines
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from regard.core.settings import catalog_name
 from regard.data.corpus import SPLITS, Split
-from regard.data.token_cache import TokenCache
-from regard.data.token_cache_writer import NO_GROUP
+from regard.data.token_cache.cache import TokenCache
+from regard.data.token_cache.shards import NO_GROUP
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.evaluation.metrics.perplexity import Losses, Perplexity
@@ -244,7 +244,8 @@ def _partly_scored_remark(objective: str) -> str:
 
 def _unknown_rates(cache: TokenCache) -> dict[Split, float]:
     """Splits with too much text lost to <unk>, and the rate of <unk> there."""
-    rates = {split: cache.split(split).unknown / len(cache.split(split).tokens) for split in SPLITS}
+    splits = {split: cache.split(split) for split in SPLITS}
+    rates = {split: cached.unknown / cached.meta["tokens"] for split, cached in splits.items()}
     return {split: rate for split, rate in rates.items() if rate > MAX_UNKNOWN_RATE}
 
 

@@ -15,10 +15,12 @@ from dataclasses import replace
 from regard.core.errors import UserError
 from regard.core.files import find_damage, folder_with_manifest
 from regard.core.json_records import read_record, write_record
+from regard.core.process.cpu import usable_cores
 from regard.data.corpus import SPLITS
 from regard.data.corpus_stats import corpus_statistics
 from regard.data.statistics import CorpusStatistics
-from regard.data.token_cache import TokenCache, cache_home, load_or_build_cache
+from regard.data.token_cache.building import load_or_build_cache
+from regard.data.token_cache.cache import TokenCache, cache_home
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.runs.observer import Observer
 from regard.runs.preparation.data_flaws import row_flaws, text_flaws
@@ -67,7 +69,12 @@ def prepare(
         tokenizer = tokenizer or _load_or_train_tokenizer(
             recipe, corpus.texts("train"), source, observer
         )
-        cache = load_or_build_cache(corpus, tokenizer, on_progress=observer.progress("tokenising"))
+        cache = load_or_build_cache(
+            corpus,
+            tokenizer,
+            processes=recipe.train.threads or usable_cores(),
+            on_progress=observer.progress("tokenising"),
+        )
         statistics = _load_or_compute_statistics(cache, items, overlap, observer)
         return PreparedText(
             recipe, tokenizer, cache, source=source, statistics=statistics, overlap=overlap

@@ -9,7 +9,7 @@ import numpy as np
 from regard.data.chunks import DocumentChunks, PackedBlocks
 from regard.data.corpus import SPLITS, Split
 from regard.data.statistics import CorpusStatistics
-from regard.data.token_cache import TokenCache
+from regard.data.token_cache.cache import TokenCache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.perplexity import MAX_NATS
 from regard.models.model import Model

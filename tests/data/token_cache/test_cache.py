@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 from tests.data.text_files import write_lines
 
 from regard.core.errors import UserError
-from regard.data import token_cache as cache_module
 from regard.data.corpus import SPLITS, Corpus, Data, open_corpus
-from regard.data.token_cache import (
+from regard.data.token_cache import shards as token_shards
+from regard.data.token_cache.building import build_cache, load_or_build_cache
+from regard.data.token_cache.cache import (
     CacheDamagedError,
     TokenCache,
-    build_cache,
     cache_home,
     cache_key,
-    load_or_build_cache,
     open_cache,
 )
 
@@ -67,7 +66,7 @@ def test_cache_round_trip(corpus: Corpus, tmp_path: Path) -> None:
         assert split.bytes.tolist() == [len(text.encode()) for text in texts]
         assert split.lengths.tolist() == [len(text) for text in texts]
         assert split.unknown == sum(text.count("z") for text in texts)
-        assert split.meta["tokens"] == len(split.tokens) == sum(map(len, texts))
+        assert split.meta["tokens"] == sum(map(len, split.token_runs())) == sum(map(len, texts))
     assert (
         cache.split("train")[-1].tolist()
         == cache.split("train")[len(cache.split("train")) - 1].tolist()
@@ -80,15 +79,14 @@ def test_cache_round_trip(corpus: Corpus, tmp_path: Path) -> None:
 @given(
     st.lists(st.text("abcä", min_size=1, max_size=9), min_size=1, max_size=40), st.integers(1, 30)
 )
-def test_cache_is_independent_of_chunk_and_buffer_sizes(
+def test_cache_is_independent_of_the_size_of_chunks(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], chunk: int
 ) -> None:
     folder = tmp_path_factory.mktemp("cache")
     corpus = write_corpus(folder, texts)
     one_chunk = build_cache(corpus, Letters(), folder / "one", required=())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache_module, "CHUNK_CHARACTERS", chunk)
-        patch.setattr("regard.data.token_cache_writer.BUFFER_TOKENS", chunk)
+        patch.setattr(token_shards, "CHUNK_CHARACTERS", chunk)
         many_chunks = build_cache(corpus, Letters(), folder / "many", required=())
     assert one_chunk.meta == many_chunks.meta
     for split in SPLITS:
@@ -99,7 +97,7 @@ def test_cache_is_independent_of_chunk_and_buffer_sizes(
 def test_token_dtype_follows_the_vocabulary_size(corpus: Corpus, tmp_path: Path) -> None:
     for size, dtype in ((1 << 16, np.uint16), ((1 << 16) + 1, np.uint32)):
         cache = build_cache(corpus, Letters(size=size), tmp_path / str(size))
-        assert cache.split("train").tokens.dtype == dtype
+        assert cache.split("train")[0].dtype == dtype
 
 
 def test_truncation_is_applied_and_counted(corpus: Corpus, tmp_path: Path) -> None:
@@ -149,7 +147,7 @@ def test_another_tokenizer_is_refused(corpus: Corpus, tmp_path: Path) -> None:
 
 
 def truncate_tokens(folder: Path) -> None:
-    file = folder / "train" / "tokens.bin"
+    file = folder / "shards" / "00000" / "train.tokens.bin"
     file.write_bytes(file.read_bytes()[:-2])
 
 
@@ -227,12 +225,12 @@ def test_failed_build_leaves_no_files_and_keeps_the_old_cache(
 ) -> None:
     class Failing(Letters):
         def encode_many(self, texts: Iterable[str]) -> list[list[int]]:
-            raise KeyboardInterrupt
+            raise RuntimeError
 
     folder = tmp_path / "caches" / "cache"
     build_cache(corpus, Letters(), folder)
-    with pytest.raises(KeyboardInterrupt):
-        build_cache(corpus, Failing(), folder)
+    with pytest.raises(RuntimeError):
+        build_cache(corpus, Failing(fingerprint="failing"), folder)
     assert [path.name for path in folder.parent.iterdir()] == ["cache"]
     open_cache(folder, Letters())
 

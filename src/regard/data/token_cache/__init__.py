@@ -1,0 +1,1 @@
+"""The token cache: a corpus tokenized once, in shards, by several processes."""
