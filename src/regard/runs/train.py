@@ -34,6 +34,7 @@ from regard.training.checkpoint import (
     prune_checkpoints,
     save_checkpoint,
 )
+from regard.training.compiled import compiled_training
 from regard.training.device import choose_machine
 from regard.training.events import (
     DivergenceEvent,
@@ -106,15 +107,17 @@ def _run_locked(
             on_event(RemarkEvent(step=state.step, text=LIMITED.format(gigabytes=limit / 2**30)))
         with stop_on_signals() as stop_requested:
             hooks = _hooks(experiment, run, optimizer, on_event, stop_requested)
-            fit_result = fit(
-                experiment.model,
-                optimizer,
-                experiment.loader,
-                experiment.recipe.train,
-                state=state,
-                machine=experiment.machine,
-                hooks=hooks,
-            )
+            # Only now: audits run eagerly.
+            with compiled_training(experiment.model, experiment.recipe.train):
+                fit_result = fit(
+                    experiment.model,
+                    optimizer,
+                    experiment.loader,
+                    experiment.recipe.train,
+                    state=state,
+                    machine=experiment.machine,
+                    hooks=hooks,
+                )
         if stop_requested():
             saved = f"saved at step {fit_result.state.step:,}"
             raise TrainingInterrupt(saved, stop_requested.number)
