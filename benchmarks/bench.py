@@ -37,7 +37,7 @@ from benchmarks.speed import (
 from benchmarks.speed.data import MissingDataError
 from benchmarks.speed.timing import Row
 
-from benchmarks import forecasts
+from benchmarks import forecasts, ranks
 from regard.core.process import cpu
 from regard.ops.cpu import library
 
@@ -62,6 +62,7 @@ BENCHMARKS: dict[str, Callable[..., Iterable[Row]]] = {
     "fine-tuning": fine_tuning.rows,
     "startup": startup.rows,
     "forecasts": forecasts.rows,
+    "ranks": ranks.rows,
 }
 
 

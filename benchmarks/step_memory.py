@@ -78,8 +78,8 @@ def measure(
     from regard.training.device import choose_machine
     from regard.training.loop import update
     from regard.training.optimizer import build_optimizer
+    from regard.training.planning.step_memory import step_memory
     from regard.training.settings import Train
-    from regard.training.step_memory import step_memory
 
     settings: Family = read_settings(FAMILIES.get(family).part, table)
     generator = np.random.default_rng(0)

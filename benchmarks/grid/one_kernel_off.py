@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.attention.kinds.additive import Additive
 from regard.attention.paths import kernels
-from regard.nn import linear, mlp
+from regard.nn import linear
 from regard.ops import cross_entropy
 from regard.ops.cpu import library
 
@@ -27,7 +27,6 @@ def _off(*_: Any, **__: Any) -> None:
 
 SWITCHES: dict[str, tuple[Any, str, Any]] = {
     "linear": (linear, "linear", F.linear),
-    "mlp": (mlp, "fused_mlp", _off),
     "logits_pass": (cross_entropy, "supports", _off),
     "dot_attention": (kernels, "supports", _off),
     "additive_attention": (kernels, "supports", _off),

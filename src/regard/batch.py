@@ -103,6 +103,8 @@ class Batch:
     "(b,k): labels of each whole row, padded with −1"
     smoothing: float = 0.0
     "Label smoothing of the targets."
+    rank_rows: tuple[int, ...] = ()
+    "Of a batch that several ranks compute together: how many of its rows are each rank's."
 
     @property
     def tokens(self) -> int:
@@ -158,8 +160,7 @@ class Batch:
         count = min(count, len(self.rows))
         if count == 1:
             return [self]
-        edges = np.linspace(0, len(self.rows), count + 1).round().astype(int)
-        return [self._slice(slice(*edge)) for edge in pairwise(edges) if edge[0] < edge[1]]
+        return [self._slice(slice(*edge)) for edge in pairwise(split_edges(len(self.rows), count))]
 
     def _slice(self, rows: slice) -> Batch:
         return replace(self.map_tensors(lambda tensor: tensor[rows]), rows=self.rows[rows])
@@ -172,6 +173,12 @@ class Batch:
             if isinstance(value := getattr(self, field.name), torch.Tensor)
         }
         return replace(self, **tensors)
+
+
+def split_edges(count: int, parts: int) -> list[int]:
+    """Where each of at most `parts` parts begins, and where the last one ends; none is empty."""
+    edges: list[int] = np.linspace(0, count, min(parts, count) + 1).round().astype(int).tolist()
+    return edges
 
 
 def padding_of(valid: torch.Tensor) -> Padding:

@@ -110,7 +110,7 @@ def test_report_is_complete_escaped_and_self_contained(tmp_path):
         for words in (
             "Perplexity per token, dev set: the deciding score",
             "additive and dot are not distinguishable at this size",
-            "zero-masked is not compared with dot: zero-masked could see",
+            "zero-masked is not compared with dot: it could see",
             "Perplexity per token, test set",
             "baseline: dot and additive are behind it",
             "last training loss",

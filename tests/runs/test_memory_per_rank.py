@@ -26,8 +26,8 @@ from regard.core.errors import UserError
 from regard.models.families.decoder import Decoder
 from regard.ops.cpu.library import without_kernels
 from regard.runs.preflight.memory_per_rank import MemoryPerRank, RankMemory
-from regard.training import accelerators
-from regard.training.accelerators import ACCELERATORS, Accelerator
+from regard.training.planning import accelerators
+from regard.training.planning.accelerators import ACCELERATORS, Accelerator
 
 GB = 10**9
 

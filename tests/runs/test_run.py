@@ -7,19 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
-from torch import nn
 
 from regard.core.errors import UserError
 from regard.runs.models.saved_config import read_config
 from regard.runs.results import read_audit
 from regard.runs.run import Run
-from regard.training.checkpoint import load_checkpoint
-
-
-def load_state(folder: Path) -> object:
-    model = nn.Linear(2, 2)
-    return load_checkpoint(folder, model, torch.optim.AdamW(model.parameters()))
+from regard.training.checkpoint import load_state
 
 
 @pytest.mark.parametrize(

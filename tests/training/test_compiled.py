@@ -134,6 +134,8 @@ def test_what_cannot_be_compiled_is_one_sentence(monkeypatch: pytest.MonkeyPatch
     ):
         with pytest.raises(UserError, match=f"train.compile = true is not possible.*{reason}"):
             check_compilable(settings, model, device=device)
+    with pytest.raises(UserError, match="gathers blocks"):
+        check_compilable(Train(compile=True, parallel="fsdp"), model, device="cpu", ranks=2)
     monkeypatch.setattr(compiled.shutil, "which", lambda _: None)
     with pytest.raises(UserError, match=r"there is no C\+\+ compiler"):
         check_compilable(wanted, model, device="cpu")

@@ -13,6 +13,7 @@ from tests.reports.synthetic_study import outcome_with, write_runs
 from tests.studies.drawn_trainings import DrawnTrainings
 from tests.synthetic_run import event_lines
 from tests.web.asgi import guarded
+from tests.web.trained_runs import train_runs
 
 from regard.studies import compare
 from regard.studies.engines import choice
@@ -40,6 +41,12 @@ def _many_requests(monkeypatch) -> None:
 @pytest.fixture(scope="session")
 def app(hostile_root):
     return guarded(build_app(hostile_root))
+
+
+@pytest.fixture(scope="session")
+def trained_root(tmp_path_factory) -> Path:
+    """Runs that were really trained: one that writes, one of each task, and refused ones."""
+    return train_runs(tmp_path_factory.mktemp("trained"))
 
 
 @pytest.fixture(scope="session")

@@ -217,6 +217,76 @@ def test_an_exercise_is_posed_and_marked(visitor):
     visitor.check_accessible()
 
 
+class Workbench:
+    """The attention workbench, once it has answered and audited what was asked for."""
+
+    def __init__(self, page) -> None:
+        self.page = page
+        self.mask = page.locator("#mask-map")
+
+    def wait(self) -> None:
+        sync_api.expect(
+            self.page.locator("#bench[data-busy=false][data-audit=done]")
+        ).to_have_count(1)
+
+    def middle_of(self, query: int, key: int) -> tuple[float, float]:
+        """Of a cell of the mask, in the window."""
+        self.mask.scroll_into_view_if_needed()
+        box = self.mask.bounding_box()
+        left, top, cell = map(float, self.mask.get_attribute("data-cells").split())
+        return box["x"] + left + (key + 0.5) * cell, box["y"] + top + (query + 0.5) * cell
+
+    def answers(self) -> list[str]:
+        return self.page.locator(".audited > p:first-child").all_inner_texts()
+
+
+def test_a_mask_is_painted_and_the_audit_s_answer_is_read(visitor):
+    page, expect = visitor.visit("/attention?kinds=dot,hard"), sync_api.expect
+    bench = Workbench(page)
+    bench.wait()
+    page.get_by_label("Sentence").fill("one cat follows the other cat home")
+    expect(page.locator("#status")).to_contain_text("7 tokens")
+    bench.wait()
+    assert all("clean" in one for one in bench.answers())
+    page.mouse.move(*bench.middle_of(1, 4))
+    page.mouse.down()
+    page.mouse.move(*bench.middle_of(1, 5))
+    page.mouse.up()
+    page.wait_for_url(re.compile(r"allow=1\.4-5\b"))
+    expect(page.locator(".audited.leaks").first).to_contain_text("sees the future: position 1")
+    bench.wait()
+    page.get_by_role("button", name="Position 1, cat, reacts to 4, other; show it").first.click()
+    expect(page.locator("#path")).to_have_text("The mask lets 1 cat attend to 4 other directly.")
+    expect(page.locator("#readout")).to_contain_text("1 cat → 4 other")
+    expect(page.get_by_label("Query", exact=True)).to_have_value("1")
+    sent = page.url
+    page.goto(sent)  # the address has the paint, the pair, the sentence
+    bench.wait()
+    assert page.get_by_label("Sentence").input_value() == "one cat follows the other cat home"
+    assert all("position 1" in one for one in bench.answers())
+    visitor.check_accessible()
+    # By keyboard: the pair and the one after it are forbidden again.
+    bench.mask.focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Shift+ArrowRight")
+    expect(page.locator("#spoken")).to_contain_text("1 cat → 5 cat, may not attend")
+    expect(page.locator(".audited.clean")).to_have_count(2)
+    assert "allow" not in page.url
+    page.get_by_text("Arcs", exact=True).click()
+    expect(page.locator("#large .arcs svg")).to_have_count(2)
+    page.get_by_role("button", name=re.compile("dot, layer 1, head 2, entropy")).click()
+    expect(page.locator("#large-title")).to_have_text("Layer 1, head 2")
+    bench.wait()
+    page.get_by_label("Mask expression").fill("causal & sliding_window")
+    expect(page.locator("#status")).to_contain_text("sliding-window takes 1 number")
+    page.get_by_label("Mask expression").fill("causal & sliding_window:3")
+    bench.wait()
+    files = page.locator("#links a").evaluate_all("links => links.map((one) => one.href)")
+    kinds = {page.request.get(one).headers["content-type"].partition(";")[0] for one in files}
+    assert kinds == {"image/png", "image/svg+xml", "application/json", "text/csv"}
+    visitor.problems = [one for one in visitor.problems if "status of 400" not in one]
+
+
 @pytest.mark.parametrize(
     ("width", "scheme"),
     [
@@ -248,6 +318,9 @@ def test_every_page_is_accessible_at_every_width(visitor, hostile_root, width, s
     ):
         visitor.visit(address)
         visitor.check_accessible()
+    visitor.visit("/attention?allow=4.7&show=arcs&kinds=dot,linear")
+    Workbench(page).wait()
+    visitor.check_accessible()
 
 
 def test_the_page_works_by_keyboard(visitor):

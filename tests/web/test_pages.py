@@ -81,8 +81,13 @@ def pages(ids):
         f"/runs/{runs[0]}",
         f"/compare/{runs[0]}/{runs[-1]}",
         f"/runs/chosen?do=delete&run={runs[0]}&run={runs[1]}",
+        "/playground",
         "/lessons",
+        "/attention?text=%3Cscript%3Ealert(1)%3C/script%3E",
         "/lessons/average-of-two?beta=3",
+        "/recipe",
+        "/recipe?model.family=encoder&name=%3Cscript%3Ealert(1)&data.corpus=%22%3E",
+        "/trainings",
     ]
 
 
@@ -152,7 +157,7 @@ def test_no_id_leads_elsewhere(app, hostile_root, ids):
     secret.write_text("secret")
     (study,), runs = ids
     known = {"id": runs[0], "a": runs[0], "b": runs[1], "name": "loss", "format": "json"}
-    known["version"] = "0"
+    known |= {"version": "0", "catalog": "attention", "view": "text"}
     tried = 0
     for route in build_app(hostile_root).routes:
         assert isinstance(route, Route)

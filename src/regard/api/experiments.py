@@ -12,13 +12,14 @@ from regard.api.arguments import as_path, load_parts
 from regard.api.observers import observed_training
 from regard.api.recipes import AnyRecipe, as_recipe
 from regard.runs.locking.lock import lock_run
-from regard.runs.observer import Observer
+from regard.runs.observer import SILENT, Observer
 from regard.runs.preflight.memory_per_rank import MemoryPerRank
 from regard.runs.preflight.memory_per_rank import memory_per_rank as plan_memory
 from regard.runs.preflight.validate import Validation, validate_recipe
 from regard.runs.run import Run
 from regard.runs.train import run_experiment
 from regard.training.interrupt import signals_as_interrupt
+from regard.training.parallel.join import joined_ranks
 
 
 def train(
@@ -39,13 +40,20 @@ def train(
     The audit of an earlier run of the same architecture is reused, unless `audit_again`.
     `user_files` are Python files with parts that the recipe names; the run keeps a copy of them.
     """
-    load_parts(user_files)
-    resolved = as_recipe(recipe, set)
-    folder = Path("runs") / resolved.name if out is None else as_path(out, "out")
-    with signals_as_interrupt(), observed_training(observer) as on_training:
-        return run_experiment(
-            resolved, folder, resume=resume, audit_again=audit_again, observer=on_training
-        )
+    with joined_ranks() as ranks:
+        load_parts(user_files)
+        resolved = as_recipe(recipe, set)
+        folder = Path("runs") / resolved.name if out is None else as_path(out, "out")
+        watched = observer if ranks.is_first else SILENT
+        with signals_as_interrupt(), observed_training(watched) as on_training:
+            return run_experiment(
+                resolved,
+                folder,
+                resume=resume,
+                audit_again=audit_again,
+                observer=on_training,
+                ranks=ranks,
+            )
 
 
 def validate(

@@ -59,7 +59,10 @@ class RandomFeatures(FeatureMap):
     def __init__(self, width: int, features: int, *, generator: torch.Generator) -> None:
         super().__init__()
         # They follow from the settings, so they are not saved.
-        directions = draw_orthogonal_directions(width, features, generator=generator)
+        if torch.get_default_device().type == "meta":  # only counted: drawing them takes long
+            directions = torch.empty(features, width)
+        else:
+            directions = draw_orthogonal_directions(width, features, generator=generator)
         dtype = torch.get_default_dtype()
         self.register_buffer("directions", directions.to(dtype), persistent=False)
 

@@ -145,7 +145,7 @@ def _verdict(
     leaks: list[Leak], coupling: list[Finding], permission: Permission, notes: Notes
 ) -> tuple[Verdict, str]:
     if leaks:
-        return "leak", _leak_sentence(leaks, permission)
+        return "leak", leak_sentence(leaks, permission)
     if coupling:
         return "batch coupling", f"{coupling[0].text} (by {coupling[0].size:.2g})"
     if notes.doubts:
@@ -156,7 +156,7 @@ def _verdict(
     return "clean", clean
 
 
-def _leak_sentence(leaks: list[Leak], permission: Permission) -> str:
+def leak_sentence(leaks: list[Leak], permission: Permission) -> str:
     """`sees the future: position 7 reacts to tokens 8, 9, 11 (largest influence 0.31)`"""
     first = [leak for leak in leaks if leak.where == leaks[0].where]
     largest = max(first, key=lambda leak: leak.influence)

@@ -35,6 +35,8 @@ from regard.cli.training.validate import validate
 from regard.cli.trust.audit import audit
 from regard.cli.trust.check import check
 from regard.cli.web.serve import serve
+from regard.core.errors import UserError
+from regard.training.parallel.launch import Launch
 
 GROUPS: dict[str, dict[str, Any]] = {
     "Train": {"new": new, "validate": validate, "train": train, "evaluate": evaluate},
@@ -109,6 +111,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     show_version: Annotated[
         bool,
         typer.Option(
@@ -127,3 +130,20 @@ def options(
 ) -> None:
     """A workbench for Transformers: experiments that cannot quietly fool you."""
     set_quiet(quiet)
+    if context.invoked_subcommand != "train":
+        refuse_ranks(str(context.invoked_subcommand))
+
+
+def refuse_ranks(command: str) -> None:
+    """Several processes would do the same work, and write the same files."""
+    launch = Launch.of_environment()
+    if launch is None:
+        return
+    if launch.rank:
+        raise SystemExit(2)  # rank 0 says it
+    raise UserError(
+        f"{launch.size} processes were started to run regard {command}, and only regard train "
+        "divides its work",
+        topic="ranks",
+        hint=f"Run regard {command} without torchrun.",
+    )

@@ -18,6 +18,7 @@ import typer
 from regard.cli.usage_errors import usage_error
 from regard.core.errors import UserError
 from regard.core.untrusted import MAX_SHOWN, is_panic, shorten
+from regard.training.parallel.launch import launched_rank
 
 MAX_MESSAGE = 10_000
 CTRL_C = 130
@@ -59,6 +60,8 @@ def run_command(command: Callable[[], object]) -> None:
         if is_panic(problem):
             exit_with(panic_sentence(problem), code=2)
         if usage := usage_error(problem):
+            if launched_rank():  # of several processes with the same arguments one says it
+                raise SystemExit(2) from None
             exit_with(usage, code=2)
         if message := _sentence(problem):
             exit_with(message, code=2)

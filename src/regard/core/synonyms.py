@@ -117,6 +117,10 @@ _OTHER_NAMES: Mapping[str, str] = {
     "threads": "num_threads n_threads cpu_threads",
     "device": "gpu gpus cuda use_cuda accelerator no_cuda use_cpu cpu mps n_gpu num_gpus",
     "precision": "fp16 bf16 fp32 amp mixed_precision dtype torch_dtype half autocast",
+    "parallel": (
+        "strategy distributed data_parallel ddp fsdp fsdp2 zero deepspeed sharding sharded "
+        "parallelism dp"
+    ),
     "tensorboard": "tb tensorboard_dir logging_dir",
 }
 "For each setting its other names."
@@ -126,8 +130,9 @@ _WARMUP = "It is a fraction of all steps: warm-up steps / max_steps."
 _MIN_LR = "It is a fraction of lr: minimum / lr."
 _ACCUMULATE = "It splits the batch of batch_tokens into micro-batches; the update stays the same."
 _BATCHES = 'It takes "packed", "bucketed" or "padded".'
-_DEVICE = 'It takes "auto", "cpu", "cuda" or "mps"; one training uses one device.'
+_DEVICE = 'It takes "auto", "cpu", "cuda" or "mps"; each process uses one device.'
 _PRECISION = 'It takes "auto", "fp32" or "bf16".'
+_PARALLEL = 'It takes "ddp" or "fsdp", and acts where torchrun starts several processes.'
 _NORM = 'It takes "pre" or "post".'
 
 VALUE_HINTS: Mapping[str, str] = {
@@ -159,6 +164,12 @@ VALUE_HINTS: Mapping[str, str] = {
     "autocast": _PRECISION,
     "dtype": _PRECISION,
     "torch_dtype": _PRECISION,
+    "strategy": _PARALLEL,
+    "distributed": _PARALLEL,
+    "ddp": _PARALLEL,
+    "fsdp": _PARALLEL,
+    "zero": _PARALLEL,
+    "deepspeed": _PARALLEL,
     "warmup": _WARMUP,
     "warmup_steps": _WARMUP,
     "warmup_iters": _WARMUP,
@@ -193,7 +204,8 @@ _IN_TABLES: Mapping[str, str] = {
     "train": (
         "epochs max_steps batch_tokens batches accumulate lr min_lr_ratio warmup_ratio seed "
         "weight_decay max_grad_norm evaluate_every evaluate_documents patience sample_every "
-        "checkpoint_every keep_checkpoints device precision threads tensorboard"
+        "checkpoint_every keep_checkpoints device precision parallel threads "
+        "tensorboard"
     ),
     "adapt": "rank alpha targets",
     "evaluate": "documents ngram",
@@ -214,7 +226,8 @@ _QUANTISED = "regard trains in fp32 or bf16; set train.precision"
 _LOGGING = "regard has no external logging; use train.tensorboard = true, or events.jsonl of a run"
 _COMPILE = "regard has no torch.compile, it brings kernels of its own; leave it out"
 _LABELS = "regard finds the labels in the training rows; leave it out"
-_MANY = "regard trains on one device; `regard compare --jobs N` runs trainings side by side"
+_MANY = "torchrun starts the processes: torchrun --nproc-per-node N -m regard train RECIPE"
+_DIVIDED = "regard divides batches or shards the model over processes; set train.parallel"
 _LOADER = "regard prepares batches in a thread of its own; set train.threads for the CPU threads"
 _HUB = "regard publishes nothing; use `regard export RUN --out FOLDER`"
 _FOLDER = "regard names a run's folder by name; use `regard train RECIPE --out FOLDER`"
@@ -229,7 +242,8 @@ _INSTEAD_OF: Mapping[str, str] = {
     "compile torch_compile flash_attention use_flash_attention flash_attn jit": _COMPILE,
     "attn_implementation gradient_checkpointing use_cache": _COMPILE,
     "num_labels n_labels num_classes n_classes classes id2label label2id": _LABELS,
-    "fsdp ddp deepspeed distributed world_size nproc_per_node num_nodes tp pp": _MANY,
+    "world_size nproc_per_node num_nodes nnodes num_processes": _MANY,
+    "tp pp tensor_parallel pipeline_parallel": _DIVIDED,
     "num_workers dataloader_num_workers pin_memory prefetch prefetch_factor": _LOADER,
     "push_to_hub hub_model_id hub_token": _HUB,
     "output_dir out_dir save_dir log_dir": _FOLDER,

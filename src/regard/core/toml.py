@@ -111,7 +111,7 @@ def read_toml(file: Path, *, topic: str) -> TomlTable:
         hint = RUN_HINT
     text = read_text(file, topic=topic, hint=hint)
     try:
-        return TomlTable(file, _parse(text), _key_lines(text))
+        return TomlTable(file, _parse(text), key_lines(text))
     except tomllib.TOMLDecodeError as problem:
         raise _syntax_error(file, text, problem, topic=topic) from None
     except ValueError as problem:
@@ -143,7 +143,7 @@ def flatten(table: Mapping[str, Any], key: str = "") -> dict[str, Any]:
     return flat
 
 
-def _key_lines(text: str) -> dict[str, int]:
+def key_lines(text: str) -> dict[str, int]:
     lines: dict[str, int] = {}
     header = ""
     for number, line in enumerate(text.splitlines(), 1):

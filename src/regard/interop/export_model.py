@@ -24,7 +24,7 @@ from regard.interop.huggingface.tensors import export_tensors
 from regard.models.families import FAMILIES, Family
 from regard.models.families.transformer import Transformer
 from regard.tasks import TaskState
-from regard.training.checkpoint import write_tensors
+from regard.training.tensor_files import write_tensors
 
 TOKENS = {"bos_token_id": "start", "eos_token_id": "stop", "pad_token_id": "pad"}
 

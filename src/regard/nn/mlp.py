@@ -1,9 +1,6 @@
 """The position-wise feed-forward network (MLP) of a block.
 
-    y = W activation(U x + a) + b            gated: y = W (silu(G x) · U x)
-
-A fused kernel keeps the hidden layer in a core's private cache; the layers one after the other are
-its oracle, and run where there is no kernel. Shapes: w model width.
+y = W activation(U x + a) + b            gated: y = W (silu(G x) · U x)
 """
 
 from __future__ import annotations
@@ -14,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.nn.activations import GELU, GELU_TANH, RELU, Activation
-from regard.nn.linear import Linear, is_plain_linear
-from regard.ops.mlp import fused_mlp
+from regard.nn.linear import Linear
 
 ActivationName = Literal["gelu", "gelu-tanh", "relu", "swiglu"]
 ACTIVATIONS: dict[ActivationName, Activation] = {
@@ -39,17 +35,7 @@ class MLP(nn.Module):
         self.down_proj = Linear(hidden, width, bias=biases)
 
     def forward(self, x: Tensor) -> Tensor:
-        up_proj, down_proj = self.up_proj, self.down_proj
-        if is_plain_linear(up_proj) and is_plain_linear(down_proj):
-            fused = fused_mlp(
-                x,
-                (up_proj.weight, up_proj.bias),
-                (down_proj.weight, down_proj.bias),
-                activation_id=self.activation.kernel_id,
-            )
-            if fused is not None:
-                return fused
-        y: Tensor = down_proj(self.activation.reference(up_proj(x)))
+        y: Tensor = self.down_proj(self.activation.reference(self.up_proj(x)))
         return y
 
 

@@ -44,6 +44,8 @@ KERNEL_LOGITS = 5 * 2**20
 "Logits that the kernel holds at once, approximately: 20 MB, which stay in the shared cache."
 MIN_ROWS, MAX_ROWS = 32, 256
 "Rows of a kernel's chunk. With fewer rows in all, packing the table costs more than it saves."
+MIN_VOCABULARY = 512
+"With fewer logits a token, torch's operations are as fast."
 
 
 def weighted_cross_entropy(
@@ -123,7 +125,12 @@ class LogitsPass(NamedTuple):
 
 def supports(x: Tensor, table: Tensor, weights: Tensor) -> bool:
     """Whether the kernel takes (n,w), (v,w) and (n), and is faster."""
-    return len(x) >= MIN_ROWS and library.in_use() and _fits(x, table, weights)
+    return (
+        len(x) >= MIN_ROWS
+        and len(table) >= MIN_VOCABULARY
+        and library.in_use()
+        and _fits(x, table, weights)
+    )
 
 
 def _fits(x: Tensor, table: Tensor, weights: Tensor, *_: Any) -> bool:

@@ -43,15 +43,10 @@ def supports(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
         x.numel() * outputs >= MIN_PRODUCTS
         and min(inputs, outputs) >= MIN_WIDTH
         and library.in_use()
-        and has_enough_rows(x, inputs)
+        and library.LIBRARY is not None
+        and x.numel() >= MIN_ROWS[library.LIBRARY.name] * inputs
         and fits(x, weight, bias)
     )
-
-
-def has_enough_rows(x: Tensor, width: int) -> bool:
-    """Whether packing a weight is worth it for (…,width)."""
-    assert library.LIBRARY is not None
-    return x.numel() >= MIN_ROWS[library.LIBRARY.name] * width
 
 
 def fits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:

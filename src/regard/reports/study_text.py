@@ -64,6 +64,14 @@ def verdict_sentence(verdict: VerdictOutcome) -> str:
     return verdict.sentence
 
 
+def without_verdict(verdict: VerdictOutcome) -> str:
+    """Why a variant is not compared, naming it once."""
+    why = "; ".join(verdict.notes)
+    named = f"{verdict.variant} "
+    why = f"it {why.removeprefix(named)}" if why.startswith(named) else why
+    return f"{verdict_sentence(verdict)}: {why}"
+
+
 def look_rows(outcome: Outcome) -> list[tuple[str, str, str, str, str]]:
     """Each planned look: number, seeds, its share of the 5 %, threshold of t, and what it said of
     the deciding score."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import torch
 
 from regard import __version__
 from regard.adapters.ledger import ledger
@@ -24,6 +26,8 @@ from regard.training.compiled import check_compilable
 from regard.training.device import Machine, choose_machine
 from regard.training.events import RemarkEvent
 from regard.training.forecast import Forecast, Plan, forecast_by_trial
+from regard.training.parallel.ranks import ONE_RANK, OneRank
+from regard.training.settings import Train
 from regard.training.threads import training_threads
 
 TRIAL_BATCHES = 8
@@ -82,17 +86,21 @@ class Experiment:
 
 
 def build_experiment(
-    recipe: Recipe, *, initial_model: InitialModel | None, observer: Observer
+    recipe: Recipe,
+    *,
+    initial_model: InitialModel | None,
+    observer: Observer,
+    ranks: OneRank = ONE_RANK,
 ) -> Experiment:
     """Prepare the data and build the model: everything before the first step."""
     recipe = inherit_settings(recipe, initial_model)
-    check_before_data(recipe)
+    check_before_data(recipe, ranks=ranks)
     tokenizer = initial_model.tokenizer if initial_model else None
     prepared = prepare(recipe, tokenizer=tokenizer, observer=observer)
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
     loader = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding_id)
     vocabulary = initial_model.vocabulary if initial_model else prepared.tokenizer.size
-    remarks = preflight(recipe, prepared, loader, vocabulary=vocabulary)
+    remarks = preflight(recipe, prepared, loader, vocabulary=vocabulary, ranks=ranks)
     seed = recipe.train.seed
     if initial_model is None:
         body = build_model(recipe.model, vocabulary=prepared.tokenizer.size, seed=seed)
@@ -100,12 +108,9 @@ def build_experiment(
         body = load_body(initial_model)
     model = prepared.attach_head(body, seed=seed)
     recipe.adapt.apply(model, seed=seed)
-    machine = choose_machine(
-        recipe.train.device,
-        threads=recipe.train.threads or _threads(model, loader),
-        precision=recipe.train.precision,
-    )
-    check_compilable(recipe.train, model, device=machine.device)
+    threads = recipe.train.threads or _threads(model, loader, ranks)
+    machine = choose_rank_machine(recipe.train, ranks, threads=threads)
+    check_compilable(recipe.train, model, device=machine.device, ranks=ranks.size)
     # Last: an error is one sentence, with nothing before it.
     import_remarks = initial_model.remarks if initial_model else ()
     data = data_remarks(prepared.statistics, prepared.data_flaws)
@@ -122,8 +127,20 @@ def build_experiment(
     )
 
 
-def _threads(model: Model, loader: BatchLoader) -> int:
-    return training_threads(model, loader.mean_positions() / loader.settings.accumulate)
+def choose_rank_machine(train: Train, ranks: OneRank, *, threads: int) -> Machine:
+    """The machine of this process, and on a machine of several GPUs its own."""
+    device = ranks.device(train.device)
+    machine = choose_machine(device, threads=threads, precision=train.precision)
+    if ranks.size == 1:
+        return machine
+    if machine.device.startswith("cuda"):
+        torch.cuda.set_device(machine.device)  # where collectives compute
+    return replace(machine, ranks=ranks.size, parallel=train.parallel)
+
+
+def _threads(model: Model, loader: BatchLoader, ranks: OneRank) -> int:
+    positions = loader.mean_positions() / loader.settings.accumulate / ranks.size
+    return ranks.threads(training_threads(model, positions))
 
 
 def training_plan(experiment: Experiment) -> Plan:

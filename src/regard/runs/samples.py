@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from regard.core.errors import UserError
+from regard.core.settings import read_settings
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.generation.decoding_setup import prepare_decoding, suppressed_ids
-from regard.generation.generate import Greedy, Sampling, Strategy, generate
+from regard.generation.generate import BeamSearch, Greedy, Sampling, Strategy, generate
 from regard.models.model import Model
 from regard.runs.recipe import Samples
 
@@ -45,3 +47,16 @@ def build_strategy(samples: Samples) -> Strategy:
     if samples.temperature == 0:
         return Greedy()
     return Sampling(temperature=samples.temperature, top_p=samples.top_p)
+
+
+def choose_strategy(*, beam: int, temperature: float, top_k: int, top_p: float) -> Strategy:
+    """Beam search where `beam` is above 0, greedy decoding at temperature 0, else sampling."""
+    if beam:
+        return BeamSearch(width=beam)
+    if temperature == 0:
+        return Greedy()
+    settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    try:
+        return read_settings(Sampling, settings)
+    except UserError as problem:
+        raise UserError(problem.what, topic="generate") from None

@@ -7,48 +7,46 @@ training starts again, after the last step only the evaluation is left.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from torch.optim import Optimizer
-
 from regard.core.errors import DivergenceError, UserError
 from regard.core.files import sync_file
+from regard.core.json_records import record_table, restore_record
 from regard.core.process.address_limit import address_limit
-from regard.core.seal import break_seal
 from regard.data.tokenizers.tokenizer import check_same_tokenizer
 from regard.runs.audit_cache.audit_reuse import audit_or_reuse
-from regard.runs.experiment import Experiment, build_experiment, training_plan
-from regard.runs.finish import finish, now
+from regard.runs.event_log import event_log, start_event
+from regard.runs.experiment import Experiment, build_experiment, choose_rank_machine
+from regard.runs.finish import finish
 from regard.runs.locking.lock import lock_run
 from regard.runs.models.init_from import find_initial_model, inherit_settings
 from regard.runs.observer import SILENT, Observer
+from regard.runs.preflight.rank_facts import experiment_facts, file_facts, recipe_facts
 from regard.runs.recipe import Recipe
-from regard.runs.results import AuditEvent, read_audit, write_audit
+from regard.runs.results import AuditEvent, AuditRecord, read_audit, write_audit
 from regard.runs.run import Run, check_new_folder, create_run, reopen_run, write_paths
 from regard.training.checkpoint import (
+    WEIGHTS_FILE,
     TrainingState,
     latest_intact_checkpoint,
-    load_checkpoint,
+    load_state,
+    load_weights,
     prune_checkpoints,
-    save_checkpoint,
 )
 from regard.training.compiled import compiled_training
-from regard.training.device import choose_machine
-from regard.training.events import (
-    DivergenceEvent,
-    Event,
-    EventLog,
-    OnEvent,
-    RemarkEvent,
-    ResumeEvent,
-    StartEvent,
+from regard.training.events import DivergenceEvent, OnEvent, RemarkEvent, ignore_event
+from regard.training.interrupt import (
+    TrainingInterrupt,
+    keep_stopping,
+    stop_at_once,
+    stop_on_signals,
 )
-from regard.training.forecast import StepForecast
-from regard.training.interrupt import TrainingInterrupt, stop_on_signals
-from regard.training.loop import EvalResult, Hooks, fit
-from regard.training.optimizer import build_optimizer
+from regard.training.loop import EvalResult, FitResult, Hooks, fit
+from regard.training.parallel.rank_batches import RankLoader
+from regard.training.parallel.ranks import ONE_RANK, OneRank
+from regard.training.parallel.training_model import TrainingModel, begin_training
 
 LIMITED = (
     "this process may address {gigabytes:,.1f} GB (ulimit -v): where memory runs short, matrix "
@@ -64,88 +62,168 @@ def run_experiment(
     resume: bool = False,
     audit_again: bool = False,
     observer: Observer = SILENT,
+    ranks: OneRank = ONE_RANK,
 ) -> Run:
     """Run a recipe into `folder`; with `resume`, continue what is there. `audit_again`: also where
-    the same architecture was audited for an earlier run."""
-    with lock_run(folder, "training"):
-        if not resume:
+    the same architecture was audited for an earlier run. Of several `ranks` all call this: rank 0
+    reads and writes the folder, audits and evaluates, and the others know what it decides."""
+    if not ranks.is_first:
+        observer = SILENT
+    ranks.check_same(lambda: recipe_facts(recipe))
+    with lock_run(folder, "training") if ranks.is_first else nullcontext():
+
+        def resumes() -> bool:
+            if resume:
+                return True
+            if ranks.has_begun() and folder.exists():
+                observer.on_event(RemarkEvent(text=f"run: torchrun started {folder} again"))
+                return True
             check_new_folder(folder)  # before the work, not after it
+            return False
+
         return _run_locked(
-            recipe, folder, resume=resume, audit_again=audit_again, observer=observer
+            recipe,
+            folder,
+            resume=ranks.first_decides("resume", resumes),
+            audit_again=audit_again,
+            observer=observer,
+            ranks=ranks,
         )
 
 
 def _run_locked(
-    recipe: Recipe, folder: Path, *, resume: bool, audit_again: bool, observer: Observer
+    recipe: Recipe,
+    folder: Path,
+    *,
+    resume: bool,
+    audit_again: bool,
+    observer: Observer,
+    ranks: OneRank,
 ) -> Run:
     def run_first(first: Recipe, first_folder: Path) -> Run:
         return run_experiment(
-            first, first_folder, resume=True, audit_again=audit_again, observer=observer
+            first,
+            first_folder,
+            resume=True,
+            audit_again=audit_again,
+            observer=observer,
+            ranks=ranks,
         )
 
     initial_model = find_initial_model(recipe, runs=folder.parent, run_recipe=run_first)
     resolved = inherit_settings(recipe, initial_model)
-    run = reopen_run(folder, resolved) if resume and folder.exists() else None
-    if run is not None and run.is_finished:
+
+    def reopen() -> bool | None:
+        """Whether the run is finished; None where there is none."""
+        return reopen_run(folder, resolved).is_finished if resume and folder.exists() else None
+
+    run, is_finished = Run(folder), ranks.first_decides("run", reopen)
+    if is_finished:
         observer.on_event(RemarkEvent(text=f"{folder} is finished: nothing to do"))
         return run
-    experiment = build_experiment(recipe, initial_model=initial_model, observer=observer)
-    audit = read_audit(run.audit_file) if run is not None else None
-    if audit is None:
-        observer.on_progress("auditing", 0, None)
-        audit = audit_or_reuse(experiment, again=audit_again)
-    run = run or create_run(folder, resolved)  # only now: a recipe that fails leaves no folder
-    write_audit(run.audit_file, audit)
-    state, optimizer = _restore(experiment, run, observer.on_event)
-    if resume:
+    ranks.check_same(lambda: file_facts(resolved))
+    with ranks.first_before_others("data"):  # who find in the cache what rank 0 has made
+        experiment = build_experiment(
+            recipe, initial_model=initial_model, observer=observer, ranks=ranks
+        )
+    ranks.check_same(lambda: experiment_facts(experiment))
+    audit: AuditRecord | None = None
+
+    def audit_and_create() -> None:
+        nonlocal audit
+        audit = read_audit(run.audit_file) if is_finished is not None else None
+        if audit is None:
+            observer.on_progress("auditing", 0, None)
+            audit = audit_or_reuse(experiment, again=audit_again)
+        if is_finished is None:
+            create_run(folder, resolved)  # only now: a recipe that fails leaves no folder
+        write_audit(run.audit_file, audit)
+
+    ranks.first_decides("audit", audit_and_create)
+    ranks.note_begun()
+    state, trained = _restore(experiment, run, observer.on_event, ranks)
+    if resume and ranks.is_first:
         write_paths(run, resolved)
-    with _event_log(run, experiment, state, observer) as on_event:
-        if state.step == 0:
+    with _events(run, experiment, state, observer, ranks) as on_event:
+        if state.step == 0 and audit is not None:
             on_event(AuditEvent(audit=audit.without_leaks()))
-        on_event(_start_event(experiment, state))
+        on_event(start_event(experiment, state))
         if (limit := address_limit()) is not None:
             on_event(RemarkEvent(step=state.step, text=LIMITED.format(gigabytes=limit / 2**30)))
-        with stop_on_signals() as stop_requested:
-            hooks = _hooks(experiment, run, optimizer, on_event, stop_requested)
-            # Only now: audits run eagerly.
-            with compiled_training(experiment.model, experiment.recipe.train):
-                fit_result = fit(
-                    experiment.model,
-                    optimizer,
-                    experiment.loader,
-                    experiment.recipe.train,
-                    state=state,
-                    machine=experiment.machine,
-                    hooks=hooks,
-                )
-        if stop_requested():
-            saved = f"saved at step {fit_result.state.step:,}"
-            raise TrainingInterrupt(saved, stop_requested.number)
-        try:
-            finish(experiment, run, fit_result, replace(observer, on_event=on_event))
-        except DivergenceError as problem:  # the last update made the loss infinite
-            on_event(DivergenceEvent(step=fit_result.state.step, text=problem.what))
-            raise
+        fit_result = _train(experiment, run, trained, state, on_event=on_event, ranks=ranks)
+        trained.complete()
+
+        def finish_run() -> None:
+            try:
+                finish(experiment, run, fit_result, replace(observer, on_event=on_event))
+            except DivergenceError as problem:  # the last update made the loss infinite
+                on_event(DivergenceEvent(step=fit_result.state.step, text=problem.what))
+                raise
+
+        ranks.first_decides("results", finish_run)
     return run
 
 
+def _train(
+    experiment: Experiment,
+    run: Run,
+    trained: TrainingModel,
+    state: TrainingState,
+    *,
+    on_event: OnEvent,
+    ranks: OneRank,
+) -> FitResult:
+    """The training itself; an interrupt if a signal stopped it, on whichever rank."""
+    loader = experiment.loader
+    with stop_on_signals(stop_at_once if ranks.size == 1 else keep_stopping) as request:
+        sync = trained.sync(lambda: request.number)
+        hooks = _hooks(experiment, run, trained, on_event, lambda: sync.stop > 0, ranks)
+        # Only now: audits run eagerly.
+        with compiled_training(experiment.model, experiment.recipe.train):
+            fit_result = fit(
+                trained.module,
+                trained.optimizer,
+                loader if ranks.size == 1 else RankLoader(loader, rank=ranks.rank, size=ranks.size),
+                experiment.recipe.train,
+                state=state,
+                machine=experiment.machine,
+                hooks=hooks,
+                sync=sync,
+            )
+        number = sync.agree_on_stop()
+    if number:
+        raise TrainingInterrupt(f"saved at step {fit_result.state.step:,}", number)
+    return fit_result
+
+
 def _restore(
-    experiment: Experiment, run: Run, on_event: OnEvent
-) -> tuple[TrainingState, Optimizer]:
-    """Training state and optimizer of the latest intact checkpoint, or those of step 0."""
-    optimizer = build_optimizer(experiment.model, experiment.recipe.train)
-    checkpoint, damaged = latest_intact_checkpoint(run.checkpoints)
-    for damage in damaged:
-        on_event(RemarkEvent(text=f"run: {damage}; skipped"))
-    if checkpoint is None:
-        if damaged:
+    experiment: Experiment, run: Run, on_event: OnEvent, ranks: OneRank
+) -> tuple[TrainingState, TrainingModel]:
+    """Training state, model and optimizer of the latest intact checkpoint, or those of step 0."""
+
+    def choose_checkpoint() -> str | None:
+        checkpoint, damaged = latest_intact_checkpoint(run.checkpoints)
+        for damage in damaged:
+            on_event(RemarkEvent(text=f"run: {damage}; skipped"))
+        if damaged and checkpoint is None:
             raise UserError(
                 f"no checkpoint of {run.folder} is intact ({damaged[0]})",
                 topic="run",
                 hint="Start again with --out ANOTHER_FOLDER; this one was left as it is.",
             )
-        return _initial_state(experiment), optimizer
-    state = load_checkpoint(checkpoint, experiment.model, optimizer)
+        return None if checkpoint is None else checkpoint.name
+
+    train, machine = experiment.recipe.train, experiment.machine
+    name = ranks.first_decides("checkpoint", choose_checkpoint)
+    if name is None:
+        return _initial_state(experiment), begin_training(
+            experiment.model, train, machine=machine, ranks=ranks
+        )
+    checkpoint = run.checkpoints / name
+    state = load_state(checkpoint)
+    load_weights(experiment.model, checkpoint / WEIGHTS_FILE)
+    trained = begin_training(experiment.model, train, machine=machine, ranks=ranks)
+    trained.load_moments(checkpoint)
     check_same_tokenizer(state.tokenizer, experiment.prepared.tokenizer, owner=f"run {run.folder}")
     if state.source != experiment.prepared.source:
         raise UserError(
@@ -154,16 +232,17 @@ def _restore(
             hint="Put the old text back, or start again with --out ANOTHER_FOLDER.",
         )
     # The number of threads decides how sums are split, and so the last bits: keep it on resume.
-    threads = int(state.machine["threads"])
-    experiment.machine = choose_machine(
-        experiment.machine.device, threads=threads, precision=experiment.machine.precision
+    experiment.machine = choose_rank_machine(
+        train.model_copy(update={"precision": machine.precision}),
+        ranks,
+        threads=int(state.machine["threads"]),
     )
     for key, before in state.machine.items():
         now = experiment.machine.as_dict()[key]
         if now != before:
             text = f"{key} was {before} when this run began and is {now} now: bits may differ"
             on_event(RemarkEvent(text=text))
-    return state, optimizer
+    return state, trained
 
 
 def _initial_state(experiment: Experiment) -> TrainingState:
@@ -175,80 +254,59 @@ def _initial_state(experiment: Experiment) -> TrainingState:
 
 
 @contextmanager
-def _event_log(
-    run: Run, experiment: Experiment, state: TrainingState, observer: Observer
+def _events(
+    run: Run, experiment: Experiment, state: TrainingState, observer: Observer, ranks: OneRank
 ) -> Iterator[OnEvent]:
-    """Sends events to events.jsonl, to the observer, and to TensorBoard if the recipe wants it."""
-    # Of a finished run that lost its results or its model; both are made again.
-    run.results_file.unlink(missing_ok=True)
-    break_seal(run.folder)
-    with ExitStack() as stack:
-        log = EventLog(run.events_file, after_step=state.step)
-        stack.callback(log.close)
-        listeners: list[OnEvent] = [log, observer.on_event]
-        if experiment.recipe.train.tensorboard:
-            from regard.training.tensorboard import TensorBoardLog
-
-            board = TensorBoardLog(run.folder / "tensorboard", after_step=state.step)
-            stack.callback(board.close)
-            listeners.append(board)
-
-        forecast = StepForecast(training_plan(experiment))
-
-        def on_event(event: Event) -> None:
-            for listener in listeners:
-                listener(event)
-            if (forecast_event := forecast.update(event)) is not None:
-                on_event(forecast_event)
-
-        if log.damaged_lines:
-            dropped = f"{run.events_file}: damaged lines were dropped ({log.damaged_lines})"
-            on_event(RemarkEvent(step=state.step, text=dropped))
+    """The log of the run, which rank 0 writes."""
+    if not ranks.is_first:
+        yield ignore_event
+        return
+    with event_log(run, experiment, state, observer) as on_event:
         yield on_event
-
-
-def _start_event(experiment: Experiment, state: TrainingState) -> Event:
-    steps = experiment.loader.steps
-    if state.step:
-        return ResumeEvent(time=now(), step=state.step, steps=steps)
-    parameters = sum(p.numel() for p in experiment.model.parameters())
-    return StartEvent(time=now(), steps=steps, parameters=parameters)
 
 
 def _hooks(
     experiment: Experiment,
     run: Run,
-    optimizer: Optimizer,
+    trained: TrainingModel,
     on_event: OnEvent,
     stop_requested: Callable[[], bool],
+    ranks: OneRank,
 ) -> Hooks:
-    settings, tokenizer = experiment.recipe.train, experiment.prepared.tokenizer
+    """What the loop calls, on every rank; rank 0 does what is not training."""
+    settings, prepared = experiment.recipe.train, experiment.prepared
 
     def evaluate() -> EvalResult:
-        return experiment.prepared.evaluate_dev(experiment.model, device=experiment.machine.device)
+        trained.complete()
+
+        def evaluate_dev() -> object:
+            device = experiment.machine.device
+            return record_table(prepared.evaluate_dev(experiment.model, device=device))
+
+        return restore_record(EvalResult, ranks.first_decides("evaluation", evaluate_dev))
+
+    def samples() -> list[str]:
+        trained.complete()
+        texts: list[str] = ranks.first_decides("samples", experiment.samples)
+        return texts
 
     def save(state: TrainingState) -> None:
-        sync_file(run.events_file)  # resuming from this checkpoint repeats none of them
-        save_checkpoint(
-            run.checkpoints,
-            experiment.model,
-            optimizer,
-            state,
-            tokenizer=tokenizer,
-            config=experiment.config(),
-        )
+        if ranks.is_first:
+            sync_file(run.events_file)  # resuming from this checkpoint repeats none of them
+        trained.save(run.checkpoints, state, tokenizer=prepared.tokenizer, config=experiment.config)
         best = state.best_step if settings.patience else 0
-        prune_checkpoints(
-            run.checkpoints,
-            latest_step=state.step,
-            keep=settings.keep_checkpoints,
-            best_step=best,
-        )
+        if ranks.is_first:
+            prune_checkpoints(
+                run.checkpoints,
+                latest_step=state.step,
+                keep=settings.keep_checkpoints,
+                best_step=best,
+            )
 
     return Hooks(
         on_event=on_event,
         evaluate=evaluate,
-        samples=experiment.samples,
+        samples=samples,
         save=save,
         stop_requested=stop_requested,
     )

@@ -125,11 +125,16 @@ class BatchLoader:
 
     def batches_after(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
         """Batches after the cursor, each with the cursor after it; endless."""
+        for rows, after in self.plans_after(cursor):
+            yield self.build_batch(rows, after.epoch), after
+
+    def plans_after(self, cursor: Cursor) -> Iterator[tuple[Ints, Cursor]]:
+        """The rows of these batches."""
         for epoch in count(cursor.epoch):
             plan = self.plan(epoch)
             first = cursor.batch if epoch == cursor.epoch else 0
             for index in range(first, len(plan)):
-                yield self.build_batch(plan[index], epoch), Cursor(epoch, index + 1)
+                yield plan[index], Cursor(epoch, index + 1)
 
     def build_batch(self, rows: Ints, epoch: int) -> Batch:
         """One batch; the random draws for a row are a function of (seed, epoch, row)."""

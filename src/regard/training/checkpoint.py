@@ -10,18 +10,14 @@ an adapter's base model holds, never.
 
 from __future__ import annotations
 
-import math
-import os
 import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -30,11 +26,13 @@ from regard.core.files import find_damage, folder_with_manifest, write_json
 from regard.core.json_records import read_record, write_record
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.training.batch_loader import Cursor
+from regard.training.parallel.moments import OPTIMIZER_FILE, moment_files, open_moments
+from regard.training.tensor_files import read_tensors, write_tensors
 
+STATE_FILE = "state.json"
 STATE_SCHEMA = 2
 CONFIG_SCHEMA = 3
 WEIGHTS_FILE = "model.safetensors"
-OPTIMIZER_FILE = "optimizer.safetensors"
 ADAPTER_FILE = "adapter_model.safetensors"
 
 
@@ -110,33 +108,59 @@ def save_checkpoint(
     tokenizer: Tokenizer,
     config: Mapping[str, Any],
 ) -> Path:
-    path = folder / f"step-{state.step:06d}"
-    moments = _optimizer_tensors(model, optimizer)
-    if name := _find_non_finite(model_tensors(model), moments):
+    path = checkpoint_path(folder, state)
+    moments = moments_of(dict(model.named_parameters()), optimizer)
+    check_finite(model_tensors(model), moments, state)
+    with folder_with_manifest(path) as temporary:
+        save_model(temporary, model, tokenizer, config)
+        write_tensors(moments, temporary / OPTIMIZER_FILE)
+        write_state(temporary, state)
+    return path
+
+
+def checkpoint_path(folder: Path, state: TrainingState) -> Path:
+    return folder / f"step-{state.step:06d}"
+
+
+def write_state(folder: Path, state: TrainingState) -> None:
+    write_record(folder / STATE_FILE, state, schema=STATE_SCHEMA)
+
+
+def check_finite(
+    weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], state: TrainingState
+) -> None:
+    """Refuse to save what is of no use."""
+    if name := _find_non_finite(weights, moments):
         raise UserError(
             f"{name} is not finite after step {state.step}, so no checkpoint is written",
             topic="train",
             hint="Lower train.lr or raise train.warmup_ratio; earlier checkpoints are intact.",
         )
-    with folder_with_manifest(path) as temporary:
-        save_model(temporary, model, tokenizer, config)
-        write_tensors(moments, temporary / OPTIMIZER_FILE)
-        write_record(temporary / "state.json", state, schema=STATE_SCHEMA)
-    return path
 
 
-def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> TrainingState:
+def load_state(path: Path) -> TrainingState:
     hint = "Delete this checkpoint: the run then resumes from the one before."
-    file = path / "state.json"
-    state = read_record(file, TrainingState, schema=STATE_SCHEMA, topic="run", hint=hint)
-    load_weights(model, path / WEIGHTS_FILE)
-    parameters = dict(model.named_parameters())
-    for key, tensor in read_tensors(path / OPTIMIZER_FILE).items():
-        name, _, moment = key.rpartition("|")
-        if name in parameters:
-            moments, device = optimizer.state[parameters[name]], parameters[name].device
-            moments[moment] = tensor.to(device)  # the fused optimizer's step count too
-    return state
+    file = path / STATE_FILE
+    return read_record(file, TrainingState, schema=STATE_SCHEMA, topic="run", hint=hint)
+
+
+def load_moments(
+    path: Path,
+    parameters: Mapping[str, nn.Parameter],
+    optimizer: Optimizer,
+    *,
+    rows: Mapping[str, slice] | None = None,
+) -> None:
+    """The moments of parameters, or of a rank's `rows` of each; whoever saved them may have cut
+    them otherwise."""
+    with open_moments(path) as moments:
+        for key in moments.names:
+            name, _, moment = key.rpartition("|")
+            if name not in parameters:
+                continue
+            tensor = moments.read(key, None if rows is None else rows[name])
+            # The fused optimizer's step count too.
+            optimizer.state[parameters[name]][moment] = tensor.to(parameters[name].device)
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
@@ -158,9 +182,11 @@ def latest_intact_checkpoint(folder: Path) -> tuple[Path | None, list[str]]:
 
 
 def _find_non_finite_state(path: Path) -> str | None:
-    weights, moments = (read_tensors(path / name) for name in (WEIGHTS_FILE, OPTIMIZER_FILE))
-    name = _find_non_finite(weights, moments)
-    return f"{path}: {name} is not finite" if name else None
+    weights = read_tensors(path / WEIGHTS_FILE)
+    for file in moment_files(path):
+        if name := _find_non_finite(weights, read_tensors(file)):
+            return f"{path}: {name} is not finite"
+    return None
 
 
 def _find_non_finite(weights: Mapping[str, Tensor], moments: Mapping[str, Tensor]) -> str | None:
@@ -213,48 +239,9 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
-def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+def moments_of(parameters: Mapping[str, nn.Parameter], optimizer: Optimizer) -> dict[str, Tensor]:
     return {
         f"{name}|{key}": tensor.contiguous()
-        for name, parameter in model.named_parameters()
+        for name, parameter in parameters.items()
         for key, tensor in optimizer.state[parameter].items()
     }
-
-
-def write_tensors(tensors: dict[str, Tensor], file: Path) -> None:
-    try:
-        save_file(tensors, file, metadata={"format": "pt"})
-    except SafetensorError as problem:
-        # safetensors has the errno only in its message; a full disk must surface as an OSError.
-        errno = re.search(r"\(os error (\d+)\)", str(problem))
-        if errno is None:
-            raise
-        raise OSError(int(errno[1]), os.strerror(int(errno[1])), str(file)) from problem
-
-
-class TensorCount(NamedTuple):
-    """What a safetensors file holds, by its header."""
-
-    tensors: int
-    numbers: int
-
-
-def count_tensors(file: Path) -> TensorCount:
-    try:
-        with safe_open(file, framework="pt") as opened:
-            names = list(opened.keys())
-            sizes = [math.prod(opened.get_slice(name).get_shape()) for name in names]
-            return TensorCount(len(sizes), sum(sizes))
-    except FileNotFoundError:
-        raise UserError(f"{file} is missing", topic="model") from None
-    except SafetensorError as problem:
-        raise UserError(f"{file} is damaged: {problem}", topic="model") from None
-
-
-def read_tensors(file: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(file)
-    except FileNotFoundError:
-        raise UserError(f"{file} is missing", topic="model") from None
-    except SafetensorError as problem:
-        raise UserError(f"{file} is damaged: {problem}", topic="model") from None

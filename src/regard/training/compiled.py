@@ -34,7 +34,7 @@ CPU_COMPILERS = ("c++", "g++", "clang++")
 "Looked for in this order after the variable CXX; on Windows it is cl."
 
 
-def check_compilable(settings: Train, model: Model, *, device: str) -> None:
+def check_compilable(settings: Train, model: Model, *, device: str, ranks: int = 1) -> None:
     """Refuse in one sentence what cannot be compiled here."""
     if not settings.compile:
         return
@@ -43,6 +43,10 @@ def check_compilable(settings: Train, model: Model, *, device: str) -> None:
         raise _refused(
             f'train.batches = "{settings.batches}" has rows of many lengths, and each is compiled',
             'Set train.batches = "packed".',
+        )
+    if ranks > 1 and settings.parallel == "fsdp":
+        raise _refused(
+            'train.parallel = "fsdp" gathers blocks on the way', 'Set train.parallel = "ddp".'
         )
     if not model.body.stacks:
         raise _refused("this family has no Transformer blocks")

@@ -34,6 +34,10 @@ class Machine:
     regard: str
     cpu: str
     "As its maker calls it: bits may differ between kinds."
+    ranks: int = 1
+    "Processes that train together."
+    parallel: str = "no"
+    "What they share: no (one process), ddp (batches) or fsdp (the model too)."
 
     def as_dict(self) -> dict[str, str | int]:
         return asdict(self)

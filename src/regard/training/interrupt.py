@@ -1,4 +1,5 @@
-"""Signals that stop: Ctrl-C, SIGTERM (docker stop, Slurm) and SIGHUP (a closed terminal).
+"""Signals that stop: Ctrl-C, SIGTERM (docker stop, Slurm), SIGHUP (a closed terminal), and on
+Windows Ctrl-Break, the only one that a process of another group can be sent.
 
 A training stops at the end of its step, after a checkpoint; upon a second signal at once. Whatever
 else runs stops at once. The exit code is that of a process which the signal killed: 130, 143, 129.
@@ -13,8 +14,18 @@ from contextlib import contextmanager
 from types import FrameType
 
 STOP_SIGNALS = [
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+    if hasattr(signal, name)
 ]
+
+
+_received: list[int] = []
+
+
+def signal_received() -> bool:
+    """Whether any signal has asked this process to stop; a thread may ask."""
+    return bool(_received)
 
 
 class SignalInterrupt(KeyboardInterrupt):
@@ -39,24 +50,34 @@ def exit_code(stopped: BaseException | StopRequest) -> int:
 
 
 class StopRequest:
-    """Whether a signal has requested a stop, and which; a second one stops at once."""
+    """Whether a signal has requested a stop, and which; `second` is what another one does."""
 
-    def __init__(self) -> None:
+    def __init__(self, second: Callable[[int], None]) -> None:
         self.number = 0
+        self.second = second
 
     def __call__(self) -> bool:
         return self.number > 0
 
     def receive(self, number: int, frame: FrameType | None) -> None:
         if self.number:
-            raise SignalInterrupt(number)
-        self.number = number
+            self.second(number)
+        else:
+            self.number = number
+
+
+def stop_at_once(number: int) -> None:
+    raise SignalInterrupt(number)
+
+
+def keep_stopping(number: int) -> None:
+    """Where a launcher passes on the signal that this process has had already."""
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[StopRequest]:
-    """Signals stop whoever asks the request that is yielded."""
-    request = StopRequest()
+def stop_on_signals(second: Callable[[int], None] = stop_at_once) -> Iterator[StopRequest]:
+    """Signals stop whoever asks the request that is yielded; a second one stops at once."""
+    request = StopRequest(second)
     with _handled(request.receive):
         yield request
 
@@ -77,7 +98,12 @@ def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
-    before = {number: signal.signal(number, handler) for number in STOP_SIGNALS if _counts(number)}
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        _received.append(number)
+        handler(number, frame)
+
+    before = {number: signal.signal(number, receive) for number in STOP_SIGNALS if _counts(number)}
     try:
         yield
     finally:

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.batch import Batch
 from regard.core.errors import DivergenceError
 from regard.models.init_weights import named_generator
-from regard.training.batch_loader import BatchLoader
+from regard.training.batch_loader import Cursor
 from regard.training.checkpoint import TrainingState
 from regard.training.device import Machine
 from regard.training.events import (
@@ -36,6 +35,7 @@ from regard.training.events import (
     SamplesEvent,
     StepEvent,
 )
+from regard.training.parallel.gradient_sync import ONE_PROCESS, GradientSync, StepBatch
 from regard.training.prefetch import Prefetcher
 from regard.training.schedule import learning_rate
 from regard.training.settings import Train
@@ -47,6 +47,15 @@ SKIPPING_DEVICES = ("cuda", "meta")
 the CPU is read before the update, and would only lose time by it."""
 NO_WARNING_FRACTION = 0.1
 "Fraction of the steps before the first warning about collapsed predictions."
+
+
+class Batches(Protocol):
+    """What the loop asks of a loader: that of one process, or of a rank."""
+
+    @property
+    def steps(self) -> int: ...
+
+    def batches_after(self, cursor: Cursor) -> Iterator[tuple[StepBatch, Cursor]]: ...
 
 
 @dataclass(frozen=True)
@@ -106,14 +115,16 @@ class WarningState:
 def fit(
     model: nn.Module,
     optimizer: Optimizer,
-    loader: BatchLoader,
+    loader: Batches,
     settings: Train,
     *,
     state: TrainingState,
     machine: Machine,
     hooks: Hooks,
+    sync: GradientSync = ONE_PROCESS,
 ) -> FitResult:
-    """Train from `state` to the last step, to early stopping, or until a signal stops it."""
+    """Train from `state` to the last step, to early stopping, or until a signal stops it. Of ranks
+    that train together all call this, and do the same."""
     steps = loader.steps
     began = time.perf_counter() - state.seconds
     wait_before = state.data_wait_seconds
@@ -133,19 +144,26 @@ def fit(
             lr = learning_rate(step, steps=steps, settings=settings)
             try:
                 loss, gradient_norm = update(
-                    model, optimizer, batch, step=step, lr=lr, settings=settings, machine=machine
+                    model,
+                    optimizer,
+                    batch,
+                    step=step,
+                    lr=lr,
+                    settings=settings,
+                    machine=machine,
+                    sync=sync,
                 )
             except DivergenceError as problem:
                 hooks.on_event(DivergenceEvent(step=step, text=problem.what))
                 raise
-            weight = float(batch.weights.sum())
+            weight, tokens = sync.totals(batch)
             window_loss += loss * weight
             window_weight += weight
             state = replace(
                 state,
                 step=step,
                 cursor=cursor,
-                tokens=state.tokens + batch.tokens,
+                tokens=state.tokens + tokens,
                 seconds=time.perf_counter() - began,
                 data_wait_seconds=wait_before + batches.wait_seconds,
             )
@@ -182,16 +200,17 @@ def fit(
 def update(
     model: nn.Module,
     optimizer: Optimizer,
-    batch: Batch,
+    batch: StepBatch,
     *,
     step: int,
     lr: float,
     settings: Train,
     machine: Machine,
+    sync: GradientSync = ONE_PROCESS,
 ) -> tuple[float, float]:
     """One optimizer step; returns the batch's loss and the gradient norm before clipping."""
     measured = queue_update(
-        model, optimizer, batch, step=step, lr=lr, settings=settings, machine=machine
+        model, optimizer, batch, step=step, lr=lr, settings=settings, machine=machine, sync=sync
     )
     loss, gradient_norm = measured.tolist()  # the one wait of a step
     _check_finite(loss, gradient_norm, batch, step=step, lr=lr)
@@ -201,32 +220,36 @@ def update(
 def queue_update(
     model: nn.Module,
     optimizer: Optimizer,
-    batch: Batch,
+    batch: StepBatch,
     *,
     step: int,
     lr: float,
     settings: Train,
     machine: Machine,
+    sync: GradientSync = ONE_PROCESS,
 ) -> Tensor:
     """One optimizer step, for which an accelerator is never waited for: loss and gradient norm, (2)
     on the device. If one of them is not finite, the weights stay as they are."""
-    seed = named_generator(settings.seed, f"step {step}").initial_seed()
+    seed = named_generator(settings.seed, sync.draws(step)).initial_seed()
     # On a CPU the generator itself: `torch.manual_seed` also records its call site for unused
     # devices, which is 100× slower.
     (torch.default_generator if machine.device == "cpu" else torch).manual_seed(seed)
-    weight = batch.weights.sum()
+    weight = sync.begin(batch)
     total = torch.zeros((), device=machine.device)
     optimizer.zero_grad(set_to_none=True)
     for micro_batch in batch.micro_batches(settings.accumulate):
         with machine.autocast():
             terms = model(micro_batch.to(machine.device))
-        loss = sum((term.sum / weight for term in terms.values()), torch.zeros_like(total))
+        divisor = sync.divisor(micro_batch, weight)
+        loss = sum((term.sum / divisor for term in terms.values()), torch.zeros_like(total))
         loss.backward()
         total += loss.detach()
     # Those of the optimizer are all that are trained; a walk through the modules takes longer than
     # their norm.
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    sync.finish(parameters, total)
     norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    norm = sync.norm(norm)
     clips = settings.max_grad_norm > 0
     if norm.device.type in SKIPPING_DEVICES:
         optimizer.found_inf = (~(total + norm).isfinite()).float()  # type: ignore[attr-defined]
@@ -266,7 +289,9 @@ def _out_of_patience(state: TrainingState, settings: Train) -> bool:
     return bool(settings.patience) and state.evaluations_since_best >= settings.patience
 
 
-def _check_finite(loss: float, gradient_norm: float, batch: Batch, *, step: int, lr: float) -> None:
+def _check_finite(
+    loss: float, gradient_norm: float, batch: StepBatch, *, step: int, lr: float
+) -> None:
     if not (math.isfinite(loss) and math.isfinite(gradient_norm)):
         rows = ", ".join(str(row) for row in batch.rows[:4])
         raise DivergenceError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import unwrap
 from typing import Any
 
@@ -28,14 +28,19 @@ class EagerAdamW(AdamW):
         return unwrap(AdamW.step)(self, closure)
 
 
-def build_optimizer(model: nn.Module, settings: Train) -> AdamW:
-    """AdamW over the trainable parameters; biases, norms and embeddings are not decayed."""
+def build_optimizer(
+    model: nn.Module, settings: Train, *, parts: Mapping[str, nn.Parameter] | None = None
+) -> AdamW:
+    """AdamW over the trainable parameters, or over this rank's part of each, by name; biases, norms
+    and embeddings are not decayed."""
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     decayed: list[nn.Parameter] = []
     not_decayed: list[nn.Parameter] = []
-    for parameter in filter(lambda one: one.requires_grad, model.parameters()):
-        is_matrix = parameter.ndim >= 2 and id(parameter) not in embeddings
-        (decayed if is_matrix else not_decayed).append(parameter)
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            is_matrix = parameter.ndim >= 2 and id(parameter) not in embeddings
+            updated = parameter if parts is None else parts[name]
+            (decayed if is_matrix else not_decayed).append(updated)
     groups = [
         {"params": decayed, "weight_decay": settings.weight_decay},
         {"params": not_decayed, "weight_decay": 0.0},

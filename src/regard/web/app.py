@@ -14,14 +14,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from regard.core.errors import UserError
+from regard.web.attention.views import AttentionViews
+from regard.web.description import describe
 from regard.web.lesson_views import GoneError, Lessons
 from regard.web.listing import Listing, NotFoundError
 from regard.web.pages import error_page
+from regard.web.playground.views import Playground
 from regard.web.plots import EmptyChartError
+from regard.web.recipes.views import RecipeForm
 from regard.web.run_views import Runs
 from regard.web.static_files import icon, static
 from regard.web.stream import Stamps
 from regard.web.study_views import Studies
+from regard.web.trainings.processes import Trainings
+from regard.web.trainings.views import TrainingViews
 from regard.web.workers import Workers
 
 ID = "{id:str}"
@@ -30,7 +36,15 @@ ID = "{id:str}"
 def build_app(root: Path) -> Starlette:
     """The page over the runs below `root`; it stands behind a guard."""
     listing, stamps, workers = Listing(root), Stamps(), Workers()
-    studies, runs, lessons = Studies(listing, stamps), Runs(listing, stamps), Lessons(workers)
+    recipe = RecipeForm(listing, workers)
+    processes = Trainings(listing, home=recipe.sources.home)
+    studies, runs, lessons = (
+        Studies(listing, stamps),
+        Runs(listing, stamps, processes),
+        Lessons(workers),
+    )
+    trainings = TrainingViews(processes, recipe.sources, stamps)
+    attention, playground = AttentionViews(listing, workers), Playground(listing, workers)
     chart = "charts/{name:str}.{format:str}"
 
     @asynccontextmanager
@@ -60,6 +74,8 @@ def build_app(root: Path) -> Starlette:
             Route(f"/runs/{ID}/events", runs.events),
             Route("/compare/{a:str}/{b:str}", runs.compare),
             Route("/compare/{a:str}/{b:str}/losses.{format:str}", runs.compared_chart),
+            Route("/attention", attention.workbench),
+            Route("/attention/{name:str}.{format:str}", attention.answer),
             Route("/lessons", lessons.overview),
             Route("/lessons/{name:str}", lessons.lesson),
             Route("/lessons/{name:str}/result.json", lessons.result),
@@ -67,6 +83,27 @@ def build_app(root: Path) -> Starlette:
             Route("/lessons/{name:str}/chart.{format:str}", lessons.chart),
             Route("/lessons/{name:str}/exercise", lessons.exercise),
             Route("/lessons/{name:str}/mark", lessons.mark, methods=["POST"]),
+            Route("/recipe", recipe.show),
+            Route("/recipe/recipe.toml", recipe.toml),
+            Route("/recipe/parts/{catalog:str}/{name:str}", recipe.part),
+            Route("/recipe/check", recipe.check, methods=["POST"]),
+            Route("/recipe/forecast", recipe.forecast, methods=["POST"]),
+            Route("/recipe/save", trainings.save, methods=["POST"]),
+            Route("/recipe/train", trainings.start, methods=["POST"]),
+            Route("/trainings", trainings.overview),
+            Route("/trainings/events", trainings.overview_events),
+            Route(f"/trainings/{ID}", trainings.training),
+            Route(f"/trainings/{ID}/events", trainings.events),
+            Route(f"/trainings/{ID}/stop", trainings.stop, methods=["POST"]),
+            Route(f"/trainings/{ID}/resume", trainings.resume, methods=["POST"]),
+            Route("/openapi.json", describe),
+            Route("/playground", playground.overview),
+            Route(f"/playground/{ID}", playground.write),
+            Route(f"/playground/{ID}/answers", playground.answers),
+            Route(f"/playground/{ID}/answer.{{format:str}}", playground.answer),
+            Route(f"/playground/{ID}/risk.{{format:str}}", playground.risk),
+            Route(f"/playground/{ID}/curve.{{format:str}}", playground.curve),
+            Route(f"/playground/{ID}/{{view:str}}.{{format:str}}", playground.numbers),
             Route("/static/{version:str}/{name:str}", static),
             Route("/favicon.ico", icon),
         ],

@@ -32,7 +32,8 @@ METHODS = (*READING, "POST")
 PATH = re.compile(rb"/[A-Za-z0-9._/-]*")
 "Of a target; ids and names need no other characters, and no escapes."
 MAX_PATH = 300
-MAX_QUERY = 2000
+MAX_QUERY = 12_000
+"Of an address: a sentence or a prompt of some hundred words, escaped, and a painted mask."
 MAX_BODY = 64 * 1024
 BODY_SECONDS = 10.0
 "Until all of a body has come."
@@ -48,7 +49,8 @@ HEADERS = {
     ),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
+    # Not no-referrer: a form would then be sent with the origin "null", and refused.
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",

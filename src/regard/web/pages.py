@@ -20,7 +20,14 @@ from regard.web.listing import NotFoundError, id_of
 from regard.web.static_files import static_address
 
 LAYOUT = "layout.html.j2"
-SECTIONS = {"studies": "/", "runs": "/runs", "lessons": "/lessons"}
+SECTIONS = {
+    "studies": "/",
+    "runs": "/runs",
+    "attention": "/attention",
+    "playground": "/playground",
+    "recipe": "/recipe",
+    "lessons": "/lessons",
+}
 "Of the navigation, by name: their addresses."
 TEMPLATES = ("web", "lessons", "reports")
 "Packages, the first that has a template of a name."
@@ -28,12 +35,13 @@ TEMPLATES = ("web", "lessons", "reports")
 
 def page(template: str, *, section: str, status: int = 200, **values: Any) -> Response:
     """A page; `section` is where it stands in the navigation."""
-    html = (
-        _templates()
-        .get_template(template)
-        .render(layout=LAYOUT, section=section, sections=SECTIONS, **values)
-    )
+    html = render(template, layout=LAYOUT, section=section, sections=SECTIONS, **values)
     return HTMLResponse(html, status_code=status, headers={"cache-control": "no-store"})
+
+
+def render(template: str, **values: Any) -> str:
+    """A template as HTML: a part of a page."""
+    return _templates().get_template(template).render(**values)
 
 
 def error_page(request: Request, problem: Exception) -> Response:

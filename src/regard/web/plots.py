@@ -59,7 +59,7 @@ def answer(
     draw: Draw, subject: object, *, format: str, options: Mapping[str, str]
 ) -> tuple[bytes, str]:
     """A chart in a format, and its media type; `options` are those of the address."""
-    theme, width = _options(options)
+    theme, width = picture_options(options)
     chart = _chart(draw, subject, theme=theme, width=width)
     if chart is None:
         raise EmptyChartError("there is nothing to draw yet", topic="page")
@@ -118,7 +118,8 @@ def _chart(draw: Draw, subject: object, *, theme: str, width: int) -> Chart | No
         return draw(subject, theme=THEMES[theme], width=width)
 
 
-def _options(options: Mapping[str, str]) -> tuple[str, int]:
+def picture_options(options: Mapping[str, str]) -> tuple[str, int]:
+    """Theme and width, as an address gives them."""
     theme, width = options.get("theme", "light"), options.get("width", str(PAPER_WIDTH))
     if theme not in THEMES:
         raise UserError(f"theme = {theme!r}: light or dark", topic="page")

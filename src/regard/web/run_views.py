@@ -29,6 +29,7 @@ from regard.web import plots
 from regard.web.listing import Listing, NotFoundError, id_of, stamp
 from regard.web.pages import page
 from regard.web.stream import Stamps, changes
+from regard.web.trainings.processes import Trainings
 
 PAGE_SIZE = 100
 MAX_CHOSEN = 100
@@ -63,8 +64,8 @@ class Row:
 class Runs:
     """The views of runs."""
 
-    def __init__(self, listing: Listing, stamps: Stamps) -> None:
-        self._listing, self._stamps = listing, stamps
+    def __init__(self, listing: Listing, stamps: Stamps, trainings: Trainings) -> None:
+        self._listing, self._stamps, self._trainings = listing, stamps, trainings
 
     def table(self, request: Request) -> Response:
         query = request.query_params
@@ -123,6 +124,7 @@ class Runs:
             listed=run,
             address=address,
             study=self._listing.study_of(run),
+            training=self._trainings.find(request.path_params["id"]),
             is_running=not record.results and seems_written(run.folder),
         )
 
@@ -222,6 +224,8 @@ class Runs:
             raise UserError("no run is ticked", topic="page")
         check_deletable(runs, list(self._listing.runs().values()), root=self._listing.root)
         delete_runs(runs)
+        for run in runs:
+            self._trainings.forget(run.folder.relative_to(self._listing.root).as_posix())
         self._listing.forget()
         return RedirectResponse(f"/runs?deleted={len(runs)}", status_code=303)
 

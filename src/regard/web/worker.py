@@ -1,9 +1,11 @@
-"""The process that runs lessons for the page: a line of JSON in, a line of JSON out.
+"""The process that computes for the page: a line of JSON in, a line of JSON out.
 
     to its standard input       {"order": 7, "do": "lesson", "name": "one-key", "parameters": {}, …}
     from its standard output    {"order": 7, "done": {…}}  or  {"order": 7, "refused": "a sentence"}
 
-It knows lessons and exercises by name and nothing else; `workers.py` starts, limits and ends it.
+It knows lessons and exercises by name, models of runs that were found (`playground/models.py`), the
+attention workbench, and recipes as the page has checked them; `workers.py` starts, limits and ends
+it.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from regard.lessons.marking import mark_file
 from regard.lessons.page import checks_html, numbers_html, typeset
 from regard.lessons.run_lesson import LessonRun
 from regard.web import plots
+from regard.web.attention import deeds as attention
+from regard.web.playground import deeds as playground
+from regard.web.recipes.forecast import forecast
 
 Order = Mapping[str, Any]
 
@@ -90,6 +95,9 @@ DEEDS: dict[str, Callable[[Order], dict[str, Any]]] = {
     "chart": chart,
     "sheet": sheet,
     "mark": mark,
+    **attention.DEEDS,
+    **playground.DEEDS,
+    "forecast": forecast,
 }
 
 

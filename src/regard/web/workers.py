@@ -24,7 +24,7 @@ MAX_WAITING = 16
 MAX_SECONDS = 300.0
 "Of one order. The longest lessons train for a minute."
 GRACE_SECONDS = 1.0
-"For an order that nobody waits for any more; starting a process takes longer."
+"For an order that nobody waits for any more, unless it says another `grace`."
 MAX_LINE = 32 << 20
 
 
@@ -54,15 +54,16 @@ class Worker:
                 await process.stdin.drain()
                 return await _answer(process, number)
         except asyncio.CancelledError:
-            self._clearing = asyncio.create_task(self._clear(process, number))
+            grace = float(order.get("grace", GRACE_SECONDS))
+            self._clearing = asyncio.create_task(self._clear(process, number, grace))
             raise
         except TimeoutError:
             await self.end()
-            raise UserError(f"took longer than {MAX_SECONDS:.0f} s", topic="lesson") from None
+            raise UserError(f"took longer than {MAX_SECONDS:.0f} s", topic="page") from None
         except (ConnectionError, asyncio.IncompleteReadError, ValueError):
             await self.end()
             raise UserError(
-                "the process that ran it ended", topic="lesson", hint="Try it again."
+                "the process that computed it ended", topic="page", hint="Try it again."
             ) from None
 
     async def end(self) -> None:
@@ -91,10 +92,10 @@ class Worker:
         )
         return process
 
-    async def _clear(self, process: Process, number: int) -> None:
+    async def _clear(self, process: Process, number: int, grace: float) -> None:
         """Take the answer that nobody waits for, or end the process."""
         try:
-            async with asyncio.timeout(GRACE_SECONDS):
+            async with asyncio.timeout(grace):
                 await _answer(process, number)
         except (TimeoutError, OSError, asyncio.IncompleteReadError, ValueError):
             await self.end()
@@ -120,7 +121,7 @@ class Workers:
     async def run(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to an order; a `UserError` where it is refused."""
         if self._waiting >= MAX_WAITING:
-            raise BusyError("too many lessons wait to be run: try again soon", topic="page")
+            raise BusyError("too many requests wait for a worker: try again soon", topic="page")
         self._waiting += 1
         try:
             if self._preparing is not None:

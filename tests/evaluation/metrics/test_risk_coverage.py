@@ -9,6 +9,8 @@ from regard.core.errors import UserError
 from regard.evaluation.metrics.risk_coverage import (
     area_under_risk_coverage,
     expected_calibration_error,
+    operating_point,
+    operating_points,
     rank_by_confidence,
     reliability_bins,
     risk_coverage,
@@ -147,3 +149,38 @@ def test_confidence_and_coverage_out_of_range_raise():
         reliability_bins(rank_by_confidence([2.5], [True]))
     with pytest.raises(UserError, match="not a fraction above 0"):
         threshold_for_coverage(JUDGED, 0)
+
+
+@given(pairs)
+def test_operating_points_are_the_curve_with_intervals(rows):
+    judged = rank_by_confidence(*zip(*rows, strict=True))
+    points = operating_points(judged, split="dev", items="texts")
+    curve = risk_coverage(judged)
+    assert [one.threshold for one in points] == [one.threshold for one in curve]
+    for point, known in zip(points, curve, strict=True):
+        assert point.coverage.value == pytest.approx(known.coverage)
+        assert point.risk.value == pytest.approx(known.risk)
+        assert (point.coverage.n, point.risk.n) == (len(judged), known.answered)
+        wrong = round(known.risk * known.answered)
+        assert (point.risk.low, point.risk.high) == pytest.approx(wilson(wrong, known.answered))
+        interval = wilson(known.answered, len(judged))
+        assert (point.coverage.low, point.coverage.high) == pytest.approx(interval)
+        assert point.risk.signature.startswith("risk_answered|split:dev|threshold:")
+
+
+def test_few_operating_points_keep_both_ends():
+    judged = rank_by_confidence(np.arange(50) / 50, [True, False] * 25)
+    points = operating_points(judged, split="dev", items="texts", max_points=7)
+    assert len(points) == 7
+    assert (points[0].threshold, points[-1].threshold) == (0.98, 0.0)
+    assert points[-1].coverage.value == 1
+
+
+def test_an_operating_point_of_groups_is_wider():
+    confidence, correct = np.linspace(0, 1, 40), [True] * 20 + [False] * 20
+    alone = operating_point(rank_by_confidence(confidence, correct), 0.0, split="dev", items="x")
+    grouped = rank_by_confidence(confidence, correct, groups=np.repeat(np.arange(8), 5))
+    together = operating_point(grouped, 0.0, split="dev", items="x")
+    assert together.risk.value == alone.risk.value == 0.5
+    assert together.risk.high - together.risk.low > alone.risk.high - alone.risk.low
+    assert (together.risk.groups, alone.risk.groups) == (8, None)

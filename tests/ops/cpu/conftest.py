@@ -3,7 +3,7 @@
 import pytest
 
 from regard.core.process import cpu
-from regard.ops import linear
+from regard.ops import cross_entropy, linear
 from regard.ops.cpu import library
 
 
@@ -25,3 +25,4 @@ def _any_shape(request, monkeypatch):
         monkeypatch.setattr(linear, "MIN_ROWS", dict.fromkeys(linear.MIN_ROWS, 128))
         monkeypatch.setattr(linear, "MIN_PRODUCTS", 0)
         monkeypatch.setattr(linear, "MIN_WIDTH", 0)
+        monkeypatch.setattr(cross_entropy, "MIN_VOCABULARY", 0)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from regard.ops import attention, cross_entropy, linear, mlp
+from regard.ops import attention, cross_entropy, linear
 from regard.ops.cpu import decode, library
 
 CALLS = 25
@@ -29,17 +29,6 @@ def call_linear(draw):
     y = linear.LINEAR.registered(x, weight, draw.choice([bias, None]))
     needed = _needed(draw, 3)
     linear.LINEAR_BACKWARD.registered(y, x if needed[1] else None, weight, needed)
-
-
-def call_mlp(draw):
-    rows, w, hidden = draw.randint(64, 600), _width(draw), _width(draw)
-    up, up_bias = torch.randn(hidden, w), draw.choice([torch.randn(hidden), None])
-    down, down_bias = torch.randn(w, hidden), draw.choice([torch.randn(w), None])
-    x, activation = torch.randn(rows, w), draw.randint(0, 3)
-    mlp.MLP.registered(x, up, up_bias, down, down_bias, activation, False)
-    y, z = mlp.MLP.registered(x, up, up_bias, down, down_bias, activation, True)
-    needed = _needed(draw, 5)
-    mlp.MLP_BACKWARD.registered(y, x if needed[1] else None, z, up, down, activation, needed)
 
 
 def call_logits_pass(draw):
@@ -106,7 +95,7 @@ def serve(seeds: Iterable[str]) -> None:
         print(call.__name__, flush=True)
 
 
-KERNELS = (call_linear, call_mlp, call_logits_pass, call_attention, call_decode)
+KERNELS = (call_linear, call_logits_pass, call_attention, call_decode)
 
 
 def main() -> None:

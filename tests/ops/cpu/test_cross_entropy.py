@@ -104,6 +104,17 @@ def test_bits_are_independent_of_the_thread_count():
     )
 
 
+@pytest.fixture
+def by_shape():
+    """A test with it has the rule that says where the kernel is faster."""
+
+
+@pytest.mark.parametrize("vocabulary", [511, 512])
+def test_small_vocabularies_are_left_to_torch(by_shape, vocabulary):
+    chosen = supports(torch.randn(40, 16), torch.randn(vocabulary, 16), torch.ones(40))
+    assert chosen == (vocabulary == 512)
+
+
 def test_unsupported_shapes_and_dtypes_are_left_to_torch():
     assert not supports(torch.randn(40, 12), torch.randn(9, 12), torch.ones(40))
     assert not supports(torch.randn(5, 16), torch.randn(9, 16), torch.ones(5))

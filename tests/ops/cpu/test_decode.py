@@ -9,6 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.attention.cache import KVCache
 from regard.nn import activations
+from regard.nn.mlp import ACTIVATIONS
 from regard.nn.packed_linear import pack_layers
 from regard.ops.cpu import decode, library
 
@@ -36,14 +37,16 @@ def test_packed_linear_equals_linear(rows, inputs, outputs, biased, activation, 
         assert (packed(x[0]) - expected[0]).abs().max() <= 1e-5 * scale
 
 
-def test_gelu_tanh_saturates_and_propagates_nan():
+@pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=ACTIVATIONS)
+def test_activations_saturate_and_propagate_nan(activation):
     layer = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(layer.weight)
-    x = torch.tensor([[-1e4], [-30.0], [30.0], [1e4], [torch.nan]])
+    far = [-1e18, -1e13, -1e4, -30.0, 30.0, 1e4, 1e13, 1e18]
+    x = torch.tensor([*far, torch.nan])[:, None]
     with torch.inference_mode():
-        y = pack_layers([layer], packed_for=5, activation=activations.GELU_TANH)(x)
-    assert torch.allclose(y[:4], x[:4].clamp(min=0), atol=1e-30)
-    assert y[4].isnan()
+        y = pack_layers([layer], packed_for=len(x), activation=activation)(x)
+    assert torch.allclose(y[:-1], x[:-1].clamp(min=0), atol=1e-15)
+    assert y[-1].isnan()
 
 
 @settings(max_examples=25, deadline=None)

@@ -63,6 +63,10 @@ class LinearAttention(AttentionKind):
     def build(self, shape: HeadShape) -> RecurrentAttentionFunction:
         return FeatureMapAttention(self._feature_map(shape))
 
+    def own_parameters(self, shape: HeadShape) -> int:
+        """None: random features are drawn, not trained."""
+        return 0
+
     def _feature_map(self, shape: HeadShape) -> FeatureMap:
         if self.feature_map == "elu":
             return EluPlusOne()

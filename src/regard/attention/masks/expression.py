@@ -148,7 +148,8 @@ def _tokenize(text: str) -> list[Token]:
             )
         digits = found["numbers"]
         numbers = None if digits is None else _parse_numbers(digits, text)
-        tokens.append(Token(found["sign"] or found["name"], numbers))
+        # sliding_window, as Python writes it, is sliding-window.
+        tokens.append(Token(found["sign"] or found["name"].replace("_", "-"), numbers))
         at = found.end()
     if len(tokens) > MAX_TOKENS:
         raise UserError(

@@ -22,6 +22,7 @@ from regard.audits.findings import Leak
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
 from regard.audits.forward.modes import EVALUATION, TRAINING, structural_modes
 from regard.audits.forward.opening import tensors_that_open
+from regard.audits.leaks.permission import through_layers
 from regard.audits.leaks.search import LeakSearch
 from regard.audits.notes import Notes
 
@@ -37,33 +38,38 @@ Dependences = dict[str, Tensor]
 "Submodule -> gradient sizes (queries, keys)"
 
 
-def find_wide_layers(search: LeakSearch, modes: Mapping[str, ForwardMode]) -> list[Leak] | None:
-    """What single layers see beyond the mask; None where the layers cannot be told apart.
+def find_wide_layers(
+    search: LeakSearch, modes: Mapping[str, ForwardMode], *, max_queries: int = MAX_QUERIES
+) -> list[Leak] | None:
+    """What single layers see beyond the mask; None where the layers cannot be told apart. Tested
+    are at most `max_queries` positions.
 
     Looked for in both modes; where neither shows any, with structural values, for a layer may be
     wider behind a zero.
     """
-    found = _wide_layers(search, modes[EVALUATION])
+    found = _wide_layers(search, modes[EVALUATION], max_queries)
     if found is None or found:
         return found
-    if TRAINING in modes and (found := _wide_layers(search, modes[TRAINING])):
+    if TRAINING in modes and (found := _wide_layers(search, modes[TRAINING], max_queries)):
         return found
     aside = replace(search, notes=Notes())
     for mode in structural_modes(modes[EVALUATION], brief=True):
-        if found := _wide_layers(search, mode):
-            names = tensors_that_open(mode, lambda part: bool(_wide_layers(aside, part)))
+        if found := _wide_layers(search, mode, max_queries):
+            names = tensors_that_open(
+                mode, lambda part: bool(_wide_layers(aside, part, max_queries))
+            )
             return [replace(leak, opens_with=names, opens_by="training") for leak in found]
     return []
 
 
-def _wide_layers(search: LeakSearch, mode: ForwardMode) -> list[Leak] | None:
+def _wide_layers(search: LeakSearch, mode: ForwardMode, max_queries: int) -> list[Leak] | None:
     length = _testable_length(search)
     if length is None:
         return None
     where = f"{mode.name}, length {length}"
     itself = search.permission.at(length).bool().cpu() | torch.eye(length, dtype=torch.bool)
     narrow = (~itself).any(dim=1).nonzero().flatten()
-    spaced = torch.linspace(0, len(narrow) - 1, min(MAX_QUERIES, len(narrow), length - 2))
+    spaced = torch.linspace(0, len(narrow) - 1, min(max_queries, len(narrow)))
     queries = narrow[spaced.round().long()]
     try:
         sizes, calls = _dependences(search, mode.in_float64(), length, queries)
@@ -75,10 +81,10 @@ def _wide_layers(search: LeakSearch, mode: ForwardMode) -> list[Leak] | None:
         return None
     leaks = []
     for name, steps in layers.items():
-        forbidden = ~_through(itself, steps)[queries]
+        forbidden = ~through_layers(itself, steps)[queries]
         leaks += _leaks(sizes[name], forbidden, queries, f"{where}, layer {name}")
     if WHOLE in sizes and not leaks:  # what is mixed outside of them
-        forbidden = ~_through(itself, sum(map(calls.count, layers)))[queries]
+        forbidden = ~through_layers(itself, sum(map(calls.count, layers)))[queries]
         leaks = _leaks(sizes[WHOLE], forbidden, queries, f"{where}, all layers together")
     search.notes.add_checked(f"{where}: {len(layers)} layers alone, by gradient")
     return leaks
@@ -137,18 +143,10 @@ def _layers(
     for name in sorted(mixing - {WHOLE}, key=lambda name: (-name.count("."), calls.index(name))):
         inside = sum(calls.count(other) for other in layers if other.startswith(f"{name}."))
         contained = -(-inside // calls.count(name))
-        explained = _through(itself, contained)[queries]
+        explained = through_layers(itself, contained)[queries]
         if not contained or bool(((sizes[name] > ROUNDING) & ~explained).any()):
             layers[name] = contained + 1
     return layers
-
-
-def _through(itself: Tensor, steps: int) -> Tensor:
-    """(i,j): what `steps` layers of this mask see together."""
-    together = torch.eye(len(itself), dtype=torch.bool)
-    for _ in range(steps):
-        together = (together.float() @ itself.float()) > 0
-    return together
 
 
 @contextmanager

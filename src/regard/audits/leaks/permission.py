@@ -69,6 +69,14 @@ class Permission:
         return ~self.reachable(length)[:kept, kept:].any(dim=1)
 
 
+def through_layers(itself: Tensor, layers: int) -> Tensor:
+    """(i,j): what `layers` layers of a mask with its diagonal see together."""
+    together = torch.eye(len(itself), dtype=torch.bool)
+    for _ in range(layers):
+        together = (together.float() @ itself.float()) > 0
+    return together
+
+
 def build_permission(mask: str | Tensor | MaskFunction | Permission) -> Permission:
     """From a name ("causal", "bidirectional", "prefix:3"), a (t,t) table or a function of t."""
     if isinstance(mask, Permission):

@@ -14,7 +14,6 @@ from regard.core.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regard.generation.generate import Strategy
     from regard.runs.models.loaded_model import LoadedModel
 
 
@@ -53,9 +52,10 @@ def generate(
 ) -> None:
     """Generate text from prompts."""
     from regard import api
+    from regard.runs.samples import choose_strategy
 
     texts = [*(prompts or []), *_prompts_in(prompt_file)] or [""]
-    strategy = _strategy(beam=beam, temperature=temperature, top_k=top_k, top_p=top_p)
+    strategy = choose_strategy(beam=beam, temperature=temperature, top_k=top_k, top_p=top_p)
     for number, text in enumerate(texts, 1):
         if not text.isascii() and text != text.encode(errors="replace").decode():
             raise UserError(
@@ -82,21 +82,6 @@ def _warn_truncated(texts: Sequence[str], loaded: LoadedModel) -> None:
         if len(ids) >= context:  # the start token comes on top
             sizes = f"prompt {number} has {len(ids):,} tokens, the model's context is {context:,}"
             side_console().print(f"  {sizes}: it is truncated", style="yellow")
-
-
-def _strategy(*, beam: int, temperature: float, top_k: int, top_p: float) -> Strategy:
-    from regard.core.settings import read_settings
-    from regard.generation.generate import BeamSearch, Greedy, Sampling
-
-    if beam:
-        return BeamSearch(width=beam)
-    if temperature == 0:
-        return Greedy()
-    settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    try:
-        return read_settings(Sampling, settings)
-    except UserError as problem:
-        raise UserError(problem.what, topic="generate") from None
 
 
 def _prompts_in(file: Path | None) -> list[str]:

@@ -22,6 +22,7 @@ from regard.reports.study_text import (
     study_size,
     verdict_sentence,
     verdicts_by_score,
+    without_verdict,
 )
 from regard.studies.outcome import Outcome, VariantOutcome, VerdictOutcome
 
@@ -94,7 +95,7 @@ def _print_verdict(verdict: VerdictOutcome, *, decides: bool) -> None:
     sentence, score = verdict_sentence(verdict), short_label(verdict.score_key)
     if verdict.value is None:
         if decides:
-            _say("VERDICT", f"{sentence}: {'; '.join(verdict.notes)}", style="dim")
+            _say("VERDICT", without_verdict(verdict), style="dim")
     elif decides:
         _say("VERDICT", sentence, style="bold green" if verdict.better else "bold")
         for number, note in enumerate(verdict.notes or (f"by {score}",)):

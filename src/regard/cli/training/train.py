@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from regard.cli.completion import complete_recipe, complete_setting
 from regard.cli.console import AsJson, UserFiles, console, print_json, side_console
+from regard.training.parallel.launch import launched_rank
 
 if TYPE_CHECKING:
     from regard.runs.run import Run
@@ -59,6 +61,8 @@ def train(
         overrides=overrides or (),
         user_files=user_files or (),
     )
+    if launched_rank():
+        return  # rank 0 reports
     report, results = api.report(run.folder), run.results()
     if as_json:
         table = record_table(results) | {"run": str(run.folder), "report": str(report)}
@@ -80,17 +84,22 @@ def train_recipe(
     """Train it with progress on standard error; a signal that stops it is said there too."""
     from regard import api
     from regard.progress.training_display import training_display
+    from regard.runs.observer import SILENT
     from regard.runs.recipe import Recipe
     from regard.training.interrupt import TrainingInterrupt, exit_code
+    from regard.training.parallel.join import joined_ranks
 
-    api.load_parts(user_files)
-    loaded = Recipe.load(recipe, overrides=overrides)
-    folder = out or (recipe if recipe.is_dir() else Path("runs") / loaded.name)
+    folder = out or recipe
     try:
-        with training_display(side_console()) as observer:
-            return api.train(
-                loaded, out=folder, resume=resume, audit_again=audit_again, observer=observer
-            )
+        with joined_ranks() as ranks:
+            api.load_parts(user_files)
+            loaded = Recipe.load(recipe, overrides=overrides)
+            folder = out or (recipe if recipe.is_dir() else Path("runs") / loaded.name)
+            display = training_display(side_console()) if ranks.is_first else nullcontext(SILENT)
+            with display as observer:
+                return api.train(
+                    loaded, out=folder, resume=resume, audit_again=audit_again, observer=observer
+                )
     except (TrainingInterrupt, KeyboardInterrupt) as stopped:
         message = str(stopped) or "stopped"
         files = "".join(f" --with {file}" for file in user_files)

@@ -27,14 +27,16 @@ def serve(
             "--expose-to-network-as",
             metavar="HOST",
             help="Let other machines connect, by this name of the machine: whoever reads the "
-            "traffic or has the address can see and delete runs. Default: this machine alone.",
+            "traffic or has the address can see, train and delete runs. "
+            "Default: this machine alone.",
         ),
     ] = None,
 ) -> None:
     """Show runs, studies and lessons in a browser, live, on this machine alone.
 
     Prints an address that works once, for the browser that opens it; Ctrl-C ends it. The page reads
-    run folders, runs lessons, and deletes runs after confirmation; it writes nothing else."""
+    run folders, runs lessons, saves and trains recipes, and deletes runs after confirmation; it
+    writes nothing else."""
     if any(find_spec(name) is None for name in NEEDED):
         raise UserError(
             "the page needs Starlette and uvicorn",

@@ -16,7 +16,8 @@ reported on another.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -32,6 +33,9 @@ from regard.evaluation.statistics.item_groups import (
     select_groups,
 )
 from regard.evaluation.statistics.seed_tables import Values
+
+MAX_POINTS = 160
+"Of a curve whose points have intervals."
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +73,17 @@ class ReliabilityBin:
     accuracy: float
     accuracy_low: float
     accuracy_high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatingPoint:
+    """What answering from a threshold on means."""
+
+    threshold: float
+    coverage: Estimate
+    "Fraction of all items that are answered; n counts all."
+    risk: Estimate
+    "Fraction of the given answers that are wrong; n counts these."
 
 
 def rank_by_confidence(
@@ -188,6 +203,38 @@ def selective_accuracy(
     )
 
 
+def operating_points(
+    judged: JudgedAnswers, *, split: str, items: str, max_points: int = MAX_POINTS
+) -> list[OperatingPoint]:
+    """By increasing coverage: at every distinct confidence, or at `max_points` of them."""
+    thresholds = [point.threshold for point in risk_coverage(judged)]
+    return [
+        operating_point(judged, threshold, split=split, items=items)
+        for threshold in _thin(thresholds, max_points)
+    ]
+
+
+def operating_point(
+    judged: JudgedAnswers, threshold: float, *, split: str, items: str
+) -> OperatingPoint:
+    """At a threshold that at least one answer reaches."""
+    accuracy = selective_accuracy(judged, threshold, split=split, items=items)
+    if accuracy is None:
+        raise ValueError(f"no confidence reaches {threshold}")
+    is_answered = judged.confidence >= threshold
+    coverage = Estimate.over_items(
+        "coverage",
+        float(is_answered.mean()),
+        wilson_by_group(is_answered, judged.groups),
+        n=len(judged),
+        items=items,
+        groups=count_groups(judged.groups),
+        method="wilson-95%",
+        facts={"split": split, "threshold": f"{threshold:.6g}"},
+    )
+    return OperatingPoint(threshold=threshold, coverage=coverage, risk=_risk(accuracy))
+
+
 def reliability_bins(judged: JudgedAnswers, *, bins: int = 10) -> list[ReliabilityBin]:
     """Bins of equal width over confidences 0 to 1; empty bins are omitted."""
     if judged.confidence.min() < 0 or judged.confidence.max() > 1:
@@ -262,3 +309,23 @@ def _areas(statistics: ItemStatistics) -> Values:
     means = errors[order] / sizes[order]
     risks = np.cumsum(means, axis=-1) / np.arange(1, n + 1)
     return np.asarray(risks.mean(axis=-1).reshape(1, *statistics.shape[1:-1]))
+
+
+def _risk(accuracy: Estimate) -> Estimate:
+    low, high = accuracy.low, accuracy.high
+    return replace(
+        accuracy,
+        name="risk_answered",
+        value=1 - accuracy.value,
+        low=None if high is None else 1 - high,
+        high=None if low is None else 1 - low,
+        signature=accuracy.signature.replace(accuracy.name, "risk_answered", 1),
+    )
+
+
+def _thin(thresholds: Sequence[float], count: int) -> list[float]:
+    """Evenly many of them, both ends included."""
+    if len(thresholds) <= count:
+        return list(thresholds)
+    chosen = np.linspace(0, len(thresholds) - 1, count).round().astype(int)
+    return [thresholds[index] for index in np.unique(chosen).tolist()]

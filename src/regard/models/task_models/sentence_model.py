@@ -27,6 +27,7 @@ from regard.core.errors import UserError
 from regard.models.heads.task_heads import PooledHead, SentenceHead
 from regard.models.loss import LossTerm
 from regard.models.model import Model, TokenModel
+from regard.models.task_models.rank_gather import gather_rows, own_rows
 from regard.models.task_models.task_model import TaskModel
 
 
@@ -72,9 +73,9 @@ class ContrastiveModel(SentenceModel):
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         assert batch.labels is not None
-        queries, documents = self.encode_pairs(batch)
+        queries, documents = (gather_rows(x, batch) for x in self.encode_pairs(batch))
         scores = queries @ documents.T / self.temperature
-        losses = contrastive_losses(scores, batch.labels)
+        losses = contrastive_losses(scores, gather_rows(batch.labels, batch))[own_rows(batch)]
         counts = batch.weights.sum(dim=1)
         return {"contrastive": LossTerm((losses * counts).sum(), counts.sum())}
 

@@ -33,11 +33,11 @@ INLINE void store_activated(float *out, const float *bias, Vector sum, size_t ou
                             int activation) {
     if (outputs >= LANES) {
         if (bias) sum += load(bias);
-        store(out, activate(sum, activation).value);
+        store(out, activate(sum, activation));
     } else if (outputs) {
         LaneMask valid = mask_first_clamped((ptrdiff_t)outputs);
         if (bias) sum += load_masked(valid, bias);
-        store_masked(valid, out, activate(sum, activation).value);
+        store_masked(valid, out, activate(sum, activation));
     }
 }
 

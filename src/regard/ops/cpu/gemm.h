@@ -1,4 +1,4 @@
-/* Matrix products over many rows, with packed operands: the GEMMs of linear layers and MLPs.
+/* Matrix products over many rows, with packed operands: the GEMMs of linear layers.
 
        y = x R        out += Lᵀ R
 

@@ -36,14 +36,6 @@ enum { VERSION = 5 }; /* of the meaning of the arguments, as in library.py */
     KERNEL(int regard_linear_backward(const float *d_y, const float *x, const float *weight,       \
                                       float *d_x, float *d_weight, float *d_bias, size_t n,        \
                                       size_t inputs, size_t outputs, size_t threads))              \
-    KERNEL(int regard_mlp_forward(const float *x, const float *up, const float *up_bias,           \
-                                  const float *down, const float *down_bias, float *y, float *z,   \
-                                  size_t n, size_t w, size_t hidden, size_t activation,            \
-                                  size_t threads))                                                 \
-    KERNEL(int regard_mlp_backward(const float *d_y, const float *x, float *z, const float *up,    \
-                                   const float *down, float *d_x, float *d_up, float *d_up_bias,   \
-                                   float *d_down, float *d_down_bias, size_t n, size_t w,          \
-                                   size_t hidden, size_t activation, size_t threads))              \
     KERNEL(int regard_cross_entropy(const float *x, const float *log2_scaled,                      \
                                     const float *weights, const float *table,                      \
                                     float *denominators, float *d_x, float *d_table, size_t n,     \
@@ -59,7 +51,7 @@ KERNELS(DECLARE)
 int regard_version(void);
 int regard_lanes(void);      /* floats in a SIMD vector */
 int regard_panel(void);      /* columns that are packed together */
-int regard_block_rows(void); /* fewest rows of linear layers and MLPs */
+int regard_block_rows(void); /* fewest rows of a linear layer */
 const char *regard_prototypes(void);
 
 #endif

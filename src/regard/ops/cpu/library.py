@@ -54,7 +54,7 @@ class Library:
         self.panel: int = self._file.regard_panel()
         "Columns that are packed together."
         self.block_rows: int = self._file.regard_block_rows()
-        "Fewest rows of linear layers and MLPs."
+        "Fewest rows of a linear layer."
 
     @cache  # noqa: B019 — libraries live as long as the process
     def function(self, name: str) -> Callable[..., int]:
@@ -168,7 +168,7 @@ def fills_vectors(*widths: int) -> bool:
 
 
 def fills_blocks(rows: int) -> bool:
-    """Whether linear layers and MLPs of this many rows can be computed."""
+    """Whether linear layers of this many rows can be computed."""
     return LIBRARY is not None and rows >= LIBRARY.block_rows
 
 

@@ -29,6 +29,7 @@ from regard.models.inputs import ModelInputs
 from regard.models.model import Model, token_losses
 from regard.objectives import Vocabulary
 from regard.runs.inspection.inspection import AttentionMap, Inspection, TokenLoss, TokenRow
+from regard.runs.inspection.token_texts import token_texts
 from regard.runs.models.loaded_model import LoadedModel
 from regard.runs.training_audit import invalid_reasons
 
@@ -51,9 +52,9 @@ def inspect_text(
 ) -> Inspection:
     """Run `text` through the model and record all attention weights; `target` is for seq2seq."""
     model.eval()
-    ids = _encode(tokenizer, text, "text")
+    ids = encode_text(tokenizer, text, "text")
     if decodes_source(model):
-        target_ids = None if target is None else _encode(tokenizer, target, "target")
+        target_ids = None if target is None else encode_text(tokenizer, target, "target")
         prepared = _with_source(model, tokenizer, ids, target_ids)
     elif target is not None:
         raise UserError(
@@ -62,12 +63,12 @@ def inspect_text(
             hint="Leave --target out: it is for seq2seq models.",
         )
     else:
-        prepared = _single_row(model, tokenizer, ids)
+        prepared = single_row(model, tokenizer, ids)
     recorder = AttentionRecorder()
     example = prepared.example
-    row, source = _row(tokenizer, example.inputs), None
+    row, source = token_row(tokenizer, example.inputs), None
     if example.source is not None:
-        source = _row(tokenizer, example.source)
+        source = token_row(tokenizer, example.source)
     token_losses: tuple[TokenLoss, ...]
     if model.task_head is not None:
         _record_attention(model, tokenizer, example, recorder)
@@ -77,7 +78,7 @@ def inspect_text(
         token_losses, remarks = _masked_losses(model, tokenizer, row)
     else:
         losses = _losses(model, tokenizer, example, recorder)
-        tokens = _token_texts(tokenizer, example.targets)
+        tokens = token_texts(tokenizer, example.targets)
         token_losses, remarks = tuple(map(TokenLoss, tokens, losses.tolist())), []
     _check_finite(recorder, token_losses)
     return Inspection(
@@ -96,12 +97,15 @@ def inspect_text(
 
 
 @dataclass(frozen=True)
-class _PreparedExample:
+class PreparedExample:
+    """An example, and what was done to make it fit."""
+
     example: Example
     remarks: tuple[str, ...] = ()
 
 
-def _encode(tokenizer: Tokenizer, text: str, what: str) -> list[int]:
+def encode_text(tokenizer: Tokenizer, text: str, what: str) -> list[int]:
+    """The ids of a text; `what` is its name in a refusal."""
     if text != text.encode(errors="replace").decode():
         raise UserError(f"the {what} is not valid UTF-8", topic="inspect", hint="Type it again.")
     ids = tokenizer.encode(text) if text.strip() else []
@@ -114,14 +118,14 @@ def _encode(tokenizer: Tokenizer, text: str, what: str) -> list[int]:
     return ids
 
 
-def _single_row(model: Model, tokenizer: Tokenizer, ids: list[int]) -> _PreparedExample:
+def single_row(model: Model, tokenizer: Tokenizer, ids: list[int]) -> PreparedExample:
     """The text as one row: a decoder predicts each next token, an encoder sees all of it."""
     row = [tokenizer.require("start"), *ids, tokenizer.require("stop")]
     shift = 0 if model.visibility == "bidirectional" else 1
     inputs, targets = row[: len(row) - shift], row[shift:]
     remarks = _truncation_remark("row", len(inputs), model.context, "first")
     example = _example(inputs[: model.context], targets[: model.context])
-    return _PreparedExample(example, remarks)
+    return PreparedExample(example, remarks)
 
 
 def _with_source(
@@ -129,7 +133,7 @@ def _with_source(
     tokenizer: Tokenizer,
     ids: list[int],
     target_ids: list[int] | None,
-) -> _PreparedExample:
+) -> PreparedExample:
     start, stop = tokenizer.require("start"), tokenizer.require("stop")
     remarks = list(_truncation_remark("source", len(ids) + 1, model.context, "last"))
     source = [start, *ids][-model.context :]  # as in generation: the last tokens are kept
@@ -141,7 +145,7 @@ def _with_source(
         remarks += _truncation_remark("target", len(targets), model.context, "first")
         targets = targets[: model.context]
     example = _example([start, *targets[:-1]], targets, source)
-    return _PreparedExample(example, tuple(remarks))
+    return PreparedExample(example, tuple(remarks))
 
 
 def _generate_target(model: SourceDecoder, tokenizer: Tokenizer, source: list[int]) -> list[int]:
@@ -274,18 +278,6 @@ def _unknown_remarks(tokenizer: Tokenizer, row: TokenRow, source: TokenRow | Non
     return [f"{count:,} of {len(ids):,} tokens are unknown to the tokenizer"]
 
 
-def _row(tokenizer: Tokenizer, ids: Ints) -> TokenRow:
-    return TokenRow(tuple(ids.tolist()), tuple(_token_texts(tokenizer, ids)))
-
-
-def _token_texts(tokenizer: Tokenizer, ids: Ints) -> list[str]:
-    """Each token decoded alone, or its piece if it is no text; a dot stands for a space."""
-    texts = []
-    for token, piece in zip(ids.tolist(), tokenizer.tokens(ids), strict=True):
-        text = tokenizer.decode([token])
-        if piece.startswith("▁") and not text.startswith("▁"):  # SentencePiece's space
-            text = f" {text.lstrip()}"
-        elif not text or "\ufffd" in text:  # a special, or bytes that are half a character
-            text = piece
-        texts.append(text.replace(" ", "·"))
-    return texts
+def token_row(tokenizer: Tokenizer, ids: Ints) -> TokenRow:
+    """Ids with their texts."""
+    return TokenRow(tuple(ids.tolist()), tuple(token_texts(tokenizer, ids)))

@@ -98,6 +98,13 @@ def seems_written(folder: Path) -> bool:
     return False
 
 
+def find_writer(folder: Path) -> LockHolder | None:
+    """The process of this machine that announced lately that it writes to `folder`, and lives:
+    for those who only look, as `seems_written`."""
+    holder = LockHolder.read(_beside(folder, WRITER)) if seems_written(folder) else None
+    return holder if holder is not None and holder.is_alive_here else None
+
+
 @contextmanager
 def _hold(folder: Path, *, purpose: Purpose) -> Iterator[None]:
     creates_parent = not folder.parent.exists()

@@ -66,6 +66,21 @@ class LockHolder:
         """Whether it is a process of another machine."""
         return self.host != platform.node()
 
+    @property
+    def is_alive_here(self) -> bool:
+        """Whether it is a process of this machine that has not ended, as far as this system says
+        without disturbing it."""
+        if self.is_elsewhere:
+            return False
+        if os.name == "posix":  # on Windows signal 0 is Ctrl-C
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                return False
+            except OSError:  # another user's
+                return True
+        return True
+
     def __str__(self) -> str:
         since = self.since.replace("T", " ").removesuffix("+00:00")
         return f"{self.purpose} on {self.host}, process {self.pid}, since {since} UTC"

@@ -29,10 +29,9 @@ from regard.training.checkpoint import (
     ADAPTER_FILE,
     load_tensors,
     model_tensors,
-    read_tensors,
     save_config_and_tokenizer,
-    write_tensors,
 )
+from regard.training.tensor_files import read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from regard.runs.experiment import Experiment

@@ -14,32 +14,41 @@ from regard.data.corpus import Split
 from regard.evaluation.formatting import quantity
 from regard.evaluation.statistics.baseline_verdict import too_few_items
 from regard.runs.preflight.memory import check_memory
+from regard.runs.preflight.rank_remarks import rank_remarks
 from regard.runs.preparation.prepared import PreparedData
 from regard.runs.recipe import Recipe
 from regard.runs.results import JUDGED_SPLITS
 from regard.training.batch_loader import BatchLoader
 from regard.training.compiled import COMPILED_REMARK
+from regard.training.parallel.ranks import ONE_RANK, OneRank
 from regard.training.settings import Train
 
 MAX_LR = 1.0
 "Above it AdamW, whose steps have about the length of the learning rate, hardly ever learns."
 
 
-def check_before_data(recipe: Recipe) -> None:
+def check_before_data(recipe: Recipe, *, ranks: OneRank = ONE_RANK) -> None:
     """Refuse what the settings alone rule out, whatever the text."""
     smallest_vocabulary = 1
-    check_memory(recipe, vocabulary=smallest_vocabulary)
+    check_memory(recipe, vocabulary=smallest_vocabulary, ranks=ranks)
 
 
 def preflight(
-    recipe: Recipe, prepared: PreparedData, loader: BatchLoader, *, vocabulary: int
+    recipe: Recipe,
+    prepared: PreparedData,
+    loader: BatchLoader,
+    *,
+    vocabulary: int,
+    ranks: OneRank = ONE_RANK,
 ) -> list[str]:
     """Remarks on how the settings fit the data and the machine; refuses what does not fit."""
+    positions = _micro_batch_positions(loader)
     return [
-        *check_memory(recipe, vocabulary=vocabulary, positions=_micro_batch_positions(loader)),
+        *check_memory(recipe, vocabulary=vocabulary, positions=positions, ranks=ranks),
         *(recipe.tokenizer.remarks(prepared.tokenizer) if recipe.init_from is None else ()),
         *loader.remarks(),
         *_training_remarks(recipe.train, loader.steps),
+        *rank_remarks(recipe, loader, ranks),
     ]
 
 

@@ -18,6 +18,7 @@ from regard.core.process.memory_limits import MemoryLimits, memory_limits
 from regard.evaluation.formatting import memory_size
 from regard.models.families import Family
 from regard.runs.recipe import Recipe
+from regard.training.parallel.ranks import ONE_RANK, OneRank
 
 WEIGHT_BYTES = 4
 TRAINED_BYTES = 12
@@ -29,15 +30,24 @@ ABOUT_AS_MUCH = 0.9
 
 
 def check_memory(
-    recipe: Recipe, *, vocabulary: int, positions: int = 0, limits: MemoryLimits | None = None
+    recipe: Recipe,
+    *,
+    vocabulary: int,
+    positions: int = 0,
+    limits: MemoryLimits | None = None,
+    ranks: OneRank = ONE_RANK,
 ) -> list[str]:
     """Refuse a model that cannot fit; a remark if it does not fit now. `positions` are those of a
-    micro-batch, 0 where they are not known yet."""
+    micro-batch of all ranks, 0 where they are not known yet."""
     limits = limits or memory_limits_of(recipe.train.device)
     parameters = total_parameters(recipe.model.count_parameters(vocabulary))
     in_model = _model_bytes(recipe, parameters, vocabulary=vocabulary)
-    needed = least_memory(recipe, vocabulary=vocabulary, positions=positions)
+    needed = least_memory(recipe, vocabulary=vocabulary, positions=positions // ranks.size)
     kept = needed - in_model
+    if ranks.size > 1 and recipe.train.parallel == "fsdp":
+        # Its part of everything; the first rank also has the whole weights.
+        in_model = WEIGHT_BYTES * parameters + in_model // ranks.size
+        needed = in_model + kept
     what = f"a model of {parameters:,} parameters takes at least {memory_size(needed)}"
     if limits.total is not None and needed > limits.total:
         raise UserError(

@@ -32,7 +32,7 @@ def recipe_toml(about: Sequence[str], tables: Tables) -> str:
 
 
 def _line(setting: RecipeSetting) -> str:
-    plain = f"{_key(setting.key)} = {_value(setting.value)}"
+    plain = f"{_key(setting.key)} = {toml_value(setting.value)}"
     return f"{plain:<{COMMENT_COLUMN}} # {setting.why}" if setting.why else plain
 
 
@@ -40,10 +40,12 @@ def _key(key: str) -> str:
     return tomli_w.dumps({key: 0}).removesuffix(" = 0\n")
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """On one line, where tomli_w writes a list over several."""
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{_key(key)} = {_value(one)}' for key, one in value.items())} }}"
+        return (
+            f"{{ {', '.join(f'{_key(key)} = {toml_value(one)}' for key, one in value.items())} }}"
+        )
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     return tomli_w.dumps({"x": value}).strip()[4:]

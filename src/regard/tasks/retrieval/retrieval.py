@@ -14,9 +14,10 @@ import hashlib
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from regard.batch import Example
@@ -178,6 +179,13 @@ class Retrieval(Task):
         return self.documents.ids[index]
 
 
+class SearchIndex(NamedTuple):
+    """A collection, and the embedding of each of its documents."""
+
+    collection: Collection
+    embeddings: NDArray[np.float32]
+
+
 class RetrievalProblem(Problem[ContrastiveModel]):
     def __init__(self, task: Retrieval, tools: Tools) -> None:
         super().__init__(tools)
@@ -230,16 +238,42 @@ class RetrievalProblem(Problem[ContrastiveModel]):
         on_progress: OnProgress = no_progress,
     ) -> list[Row]:
         grades = [self.task.relevance_grades(record) for record in records]
-        collection = self._search_collection(grades)
-        query_texts = [record["query"] for record in records]
-        queries = embed_texts(model, query_texts, self.tools, device=device)
+        index = self.build_index(
+            model, self._search_collection(grades), device=device, on_progress=on_progress
+        )
+        return self.answer_from(index, model, records, device=device)
+
+    def build_index(
+        self,
+        model: ContrastiveModel,
+        collection: Collection,
+        *,
+        device: str = "cpu",
+        on_progress: OnProgress = no_progress,
+    ) -> SearchIndex:
+        """The documents as this model embeds them now; it is no index of one that trains on."""
         documents = embed_texts(
             model, collection.texts, self.tools, device=device, on_progress=on_progress
         )
+        return SearchIndex(collection, documents)
+
+    def answer_from(
+        self,
+        index: SearchIndex,
+        model: ContrastiveModel,
+        records: Sequence[Record],
+        *,
+        device: str = "cpu",
+    ) -> list[Row]:
+        """The answers from an index."""
+        grades = [self.task.relevance_grades(record) for record in records]
+        collection, documents = index
+        query_texts = [record["query"] for record in records]
+        queries = embed_texts(model, query_texts, self.tools, device=device)
         results = search(queries, documents, temperature=self.task.temperature)
         rows: list[Row] = []
         for item, (result, item_grades) in enumerate(zip(results, grades, strict=True)):
-            ranked = [collection.ids[index] for index in result.indices]
+            ranked = [collection.ids[document] for document in result.indices]
             row = {
                 "item": item,
                 **_ranking_fields(ranked, item_grades),

@@ -14,7 +14,7 @@ from regard.batch import Batch, Example, collate
 from regard.core.errors import UserError
 from regard.models.families.decoder import Decoder
 from regard.ops.cpu.library import without_kernels
-from regard.training.step_memory import StepMemory, count_step, step_memory
+from regard.training.planning.step_memory import StepMemory, count_step, step_memory
 
 
 def rows_of(count: int, *, length: int = 64) -> Batch:

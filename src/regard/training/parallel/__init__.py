@@ -1,0 +1,1 @@
+"""One training on several processes, the ranks that torchrun starts."""

@@ -1,0 +1,1 @@
+"""Trainings that are started, stopped and resumed from the page."""
