@@ -55,8 +55,7 @@ class Train(Settings):
     parallel: Literal["ddp", "fsdp"] = "ddp"
     "Under torchrun. ddp: every rank holds the whole model; fsdp: each holds a part of it."
     threads: int = Field(default=0, ge=0, le=256)
-    "CPU threads; 0: all cores, but fewer for steps that take a few milliseconds. Kept on resume, "
-    "since bitwise results depend on it."
+    "CPU threads; 0: all cores, fewer for short steps. Kept on resume: bits depend on it."
     tensorboard: bool = False
     "Also write TensorBoard events into the run folder (extra: tensorboard)."
 
