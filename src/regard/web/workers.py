@@ -42,7 +42,7 @@ class Worker:
 
     async def answer(self, order: Mapping[str, Any]) -> dict[str, Any]:
         if self._clearing is not None:
-            await self._clearing
+            await asyncio.shield(self._clearing)  # who waits for it may go, it goes on
             self._clearing = None
         process = self._process or await self.start()
         self._orders += 1
@@ -125,7 +125,7 @@ class Workers:
         self._waiting += 1
         try:
             if self._preparing is not None:
-                await self._preparing
+                await asyncio.shield(self._preparing)
             worker = await self._free.get()
         finally:
             self._waiting -= 1
