@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+import torch.distributed as dist
 from tests.journeys.workspace import generated_text
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from regard import api
+from regard.batch import Example, collate
 from regard.cli.commands import app
 from regard.core.errors import UserError
+from regard.models.families.decoder import Decoder
+from regard.ops.cpu.library import without_kernels
 from regard.runs.preflight.memory_per_rank import MemoryPerRank, RankMemory
-from regard.training import accelerators
-from regard.training.accelerators import ACCELERATORS, Accelerator
+from regard.training.planning import accelerators
+from regard.training.planning.accelerators import ACCELERATORS, Accelerator
 
 GB = 10**9
 
@@ -110,6 +123,7 @@ def test_fsdp_and_more_devices_are_suggested_where_they_help(
     assert "lower model.context" in plan(table, world_size=4).changes[-1]
 
 
+@pytest.mark.long
 def test_adapters_train_less(table: dict[str, Any]) -> None:
     run = api.train(
         table | {"model": {"layers": 1, "width": 48, "heads": 2, "context": 32}},
@@ -175,3 +189,55 @@ def test_the_command_prints_it(table: dict[str, Any], capsys: pytest.CaptureFixt
     assert all(
         option["fits"] and option["total"] > option["parameters"] for option in found["options"]
     )
+
+
+SIZES = {"layers": 3, "heads": 2, "width": 64, "context": 64}
+
+
+class Sent(TorchDispatchMode):
+    """Bytes of the whole tensor of each collective, by its name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes: Counter[str] = Counter()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func.namespace == "c10d":
+            tensors = [one for one in tree_leaves(args) if isinstance(one, torch.Tensor)]
+            self.bytes[func._schema.name] += max(one.nbytes for one in tensors)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def ranks() -> Iterator[int]:
+    """A process group of which this process is one, and which sends nothing."""
+    dist.init_process_group("fake", rank=0, world_size=64, store=FakeStore())
+    yield 64
+    dist.destroy_process_group()
+
+
+def test_fsdp_sends_what_the_formula_says(ranks: int) -> None:
+    family = Decoder(**SIZES)
+    ids = np.zeros(64, np.int64)
+    batch = collate([Example(ids, ids, np.ones(64, np.float32))], pad_id=0, rows=[0])
+    mesh = init_device_mesh("cpu", (ranks,))
+    policy = MixedPrecisionPolicy(
+        param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False
+    )
+    with without_kernels():
+        model = family.build(vocabulary=100, seed=0).train()
+        values = sum(p.numel() for p in model.parameters())
+        in_blocks = sum(p.numel() for p in model.stack.parameters()) - 2 * family.width  # the norm
+        for module in (*model.stack.blocks, model):
+            fully_shard(module, mesh=mesh, mp_policy=policy)
+        with Sent() as sent, torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = sum(term.sum for term in model(batch).values())
+            loss.backward()
+    gathered = sent.bytes["c10d::_allgather_base_"]
+    scattered = sent.bytes["c10d::_reduce_scatter_base_"]
+    # A first dimension that 64 ranks do not divide is padded.
+    assert gathered == pytest.approx(2 * (values + in_blocks), rel=0.02)
+    assert scattered == pytest.approx(4 * values, rel=0.02)
+    assert gathered >= 2 * (values + in_blocks)

@@ -13,7 +13,7 @@ from tests.reports.synthetic_study import outcome_with, write_runs
 from tests.studies.drawn_trainings import DrawnTrainings
 from tests.synthetic_run import event_lines
 from tests.web.asgi import guarded
-from tests.web.trained_runs import train_runs
+from tests.web.trained_runs import TASKS, train_runs
 
 from regard.studies import compare
 from regard.studies.engines import choice
@@ -45,8 +45,14 @@ def app(hostile_root):
 
 @pytest.fixture(scope="session")
 def trained_root(tmp_path_factory) -> Path:
-    """Runs that were really trained: one that writes, one of each task, and refused ones."""
-    return train_runs(tmp_path_factory.mktemp("trained"))
+    """Runs that were really trained: one that writes, a classifier, and refused ones."""
+    return train_runs(tmp_path_factory.mktemp("trained"), tasks=["classifier"])
+
+
+@pytest.fixture(scope="session")
+def task_root(tmp_path_factory) -> Path:
+    """The same with a run of every task, for long tests."""
+    return train_runs(tmp_path_factory.mktemp("tasks"), tasks=TASKS)
 
 
 @pytest.fixture(scope="session")

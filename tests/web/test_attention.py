@@ -254,34 +254,26 @@ def test_no_run_is_loaded_that_is_broken_on_purpose_or_came_from_elsewhere(train
     broken = {"kind": "zero-masked", "on_purpose": True}
     assert ATTENTION.get("zero-masked").properties["broken"]
     said = refused(trained, tmp_path / "a", lambda one: one["model"].update(attention=broken))
-    assert "its attention is broken on purpose" in said
-    said = refused(trained, tmp_path / "b", lambda one: one.update(architecture="GPT2LMHeadModel"))
-    assert "another tool's model" in said
-    own = {"kind": "of-my-own"}
-    said = refused(trained, tmp_path / "c", lambda one: one["model"].update(attention=own))
-    assert "parts that this page does not load" in said
+    assert "is broken on purpose" in said
+    foreign = {"source": "gpt2", "architecture": "GPT2LMHeadModel"}
+    said = refused(trained, tmp_path / "b", lambda one: one.update(imported=foreign))
+    assert "stands on a model of another tool" in said
     outside = {"adapt": {"kind": "lora"}, "base": {"path": "/etc", "fingerprint": "0" * 64}}
-    said = refused(trained, tmp_path / "d", lambda one: one.update(outside))
-    assert "adapted from a model outside of this folder" in said
-    outside["base"]["path"] = "pip:some-model"
-    said = refused(trained, tmp_path / "e", lambda one: one.update(outside))
-    assert "another tool's model" in said
+    said = refused(trained, tmp_path / "c", lambda one: one.update(outside))
+    assert "an adapter for a model outside the folder of this page" in said
 
 
 def test_a_changed_run_is_read_again(trained, tmp_path):
-    from regard.web.run_models import load_run
-
     root = tmp_path / "runs"
     shutil.copytree(trained / "tiny", root / "tiny")
-    first = load_run(root / "tiny", root)
-    assert load_run(root / "tiny", root) is first
-    manifest = root / "tiny" / "final" / "manifest.json"
-    manifest.touch()
-    assert load_run(root / "tiny", root) is not first
-    ids = torch.tensor([first.tokenizer.encode("the cat")])
+    order = {"folder": str(root / "tiny"), "root": str(root), "choice": {"text": "the cat"}}
+    first = deeds.View(order)
+    assert deeds.View(order).source.body is first.source.body
+    (root / "tiny" / "final" / "manifest.json").touch()
+    again = deeds.View(order)
+    assert again.source.body is not first.source.body
     assert torch.equal(
-        first.model.logits(ModelInputs(ids)),
-        load_run(root / "tiny", root).model.logits(ModelInputs(ids)),
+        *(one.source.body.logits(ModelInputs(one.source.ids)) for one in (first, again))
     )
 
 

@@ -72,6 +72,10 @@ ATTACKS = {
     "origin with a suffix": ("/runs/delete", posted(origin=f"http://{HOST}.attacker.example")),
     "two origins": ("/runs/delete", posted(("origin", "http://attacker.example"))),
     "no origin": ("/runs/delete", {"method": "POST", "headers": [("content-length", "0")]}),
+    "training from a foreign origin": ("/recipe/train", posted(origin="http://attacker.example")),
+    "training from a form of another site": ("/recipe/train", posted(origin="null")),
+    "stop from a foreign origin": (f"/trainings/{'0' * 16}/stop", posted(origin="http://x")),
+    "resume by reading": (f"/trainings/{'0' * 16}/resume", {"cookie": None}),
     "POST from another site": ("/runs/delete", posted(("sec-fetch-site", "cross-site"))),
     "read from another site": (
         "/runs",
@@ -105,6 +109,8 @@ ATTACKS = {
     "long path": ("/" + "a" * MAX_PATH, {}),
     "long query": ("/?" + "a" * (MAX_QUERY + 1), {}),
     # Bodies.
+    "large recipe": ("/recipe/check", posted(length=str(MAX_BODY + 1))),
+    "training above the folder": ("/trainings/../../stop", posted()),
     "large body": ("/runs/delete", posted(length=str(MAX_BODY + 1))),
     "negative length": ("/runs/delete", posted(length="-1")),
     "length that is no number": ("/runs/delete", posted(length="1e3")),

@@ -24,7 +24,7 @@ from regard.web.listing import Listing, id_of
 from regard.web.recipes.draft import read_draft
 from regard.web.recipes.sources import Sources
 from regard.web.trainings import processes
-from regard.web.trainings.processes import Trainings, TrainingState
+from regard.web.trainings.processes import Trainings, TrainingStatus
 from regard.web.trainings.store import MARK, read_trainings, save_recipe
 
 
@@ -72,7 +72,7 @@ def test_a_training_is_started_stopped_and_resumed(trainings, home):
     saved = (home / "mine.toml").read_text()
     assert saved.startswith(MARK)
     assert saved == MARK + draft(home, name="mine").toml
-    running = wait_for(trainings, one.id, TrainingState.RUNNING)
+    running = wait_for(trainings, one.id, TrainingStatus.RUNNING)
     assert running.is_active
     assert not running.can_resume
     with pytest.raises(UserError, match="is running"):
@@ -80,10 +80,10 @@ def test_a_training_is_started_stopped_and_resumed(trainings, home):
     trainings.stop(one.id)
     with pytest.raises(UserError, match=r"is (stopping|stopped)"):  # a second signal ends at once
         trainings.stop(one.id)
-    stopped = wait_for(trainings, one.id, TrainingState.STOPPED)
+    stopped = wait_for(trainings, one.id, TrainingStatus.STOPPED)
     assert "saved at step 7" in stopped.training.output()
     trainings.resume(one.id)
-    finished = wait_for(trainings, one.id, TrainingState.FINISHED)
+    finished = wait_for(trainings, one.id, TrainingStatus.FINISHED)
     output = finished.training.output()
     assert "arguments mine.toml --out runs/mine" in output
     assert "arguments runs/mine --resume" in output
@@ -93,33 +93,33 @@ def test_a_training_is_started_stopped_and_resumed(trainings, home):
 
 def test_another_page_knows_a_training_and_stops_it(trainings, home):
     one = start(trainings, home, "mine")
-    wait_for(trainings, one.id, TrainingState.RUNNING)
+    wait_for(trainings, one.id, TrainingStatus.RUNNING)
     other = build(home)  # as after a restart: it has no process of its own
-    assert [found.state for found in other.all()] == [TrainingState.RUNNING]
+    assert [found.state for found in other.all()] == [TrainingStatus.RUNNING]
     other.stop(one.id)
-    wait_for(trainings, one.id, TrainingState.STOPPED)
-    wait_for(other, one.id, TrainingState.STOPPED)
+    wait_for(trainings, one.id, TrainingStatus.STOPPED)
+    wait_for(other, one.id, TrainingStatus.STOPPED)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere it is known 25 s later")
 def test_a_training_that_was_killed_can_be_resumed_at_once(trainings, home):
     one = start(trainings, home, "mine")
-    wait_for(trainings, one.id, TrainingState.RUNNING)
+    wait_for(trainings, one.id, TrainingStatus.RUNNING)
     process = trainings._processes["mine"]
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert build(home).get(one.id).can_resume
-    assert trainings.get(one.id).state is TrainingState.STOPPED
+    assert trainings.get(one.id).state is TrainingStatus.STOPPED
 
 
 def test_what_is_refused_before_a_run_exists_says_why_and_can_start_again(trainings, home):
     whole = draft(home, name="refuse")
     one = trainings.start(whole.recipe, whole.toml)
-    failed = wait_for(trainings, one.id, TrainingState.FAILED)
+    failed = wait_for(trainings, one.id, TrainingStatus.FAILED)
     assert failed.reason == "recipe: refused, says the stand-in"
     (home / "refuse.toml").write_text(MARK + "name = 'now it works'")
     trainings.resume(one.id)
-    running = wait_for(trainings, one.id, TrainingState.RUNNING)
+    running = wait_for(trainings, one.id, TrainingStatus.RUNNING)
     assert running.training.output().count("arguments refuse.toml --out runs/refuse") == 2
 
 
@@ -130,11 +130,11 @@ def test_more_trainings_than_may_run_are_refused(trainings, home, monkeypatch):
         start(trainings, home, "two")
     assert not (home / "two.toml").exists()
     trainings.stop(one.id)
-    wait_for(trainings, one.id, TrainingState.STOPPED, TrainingState.FAILED)
+    wait_for(trainings, one.id, TrainingStatus.STOPPED, TrainingStatus.FAILED)
     two = start(trainings, home, "two")
     with pytest.raises(UserError, match="no more than 1"):
         trainings.resume(one.id)
-    wait_for(trainings, two.id, TrainingState.RUNNING)
+    wait_for(trainings, two.id, TrainingStatus.RUNNING)
 
 
 def test_nothing_is_written_over(trainings, home):
@@ -212,7 +212,7 @@ def test_the_page_saves_trains_stops_and_resumes(app, trainings, home):
     begun = post(app, "/recipe/train", form(name="mine"))
     address = json.loads(begun.body)["address"]
     assert address == f"/trainings/{id_of('mine')}"
-    wait_for(trainings, id_of("mine"), TrainingState.RUNNING)
+    wait_for(trainings, id_of("mine"), TrainingStatus.RUNNING)
     shown = ask(app, address).text
     assert re.search(r'action="/trainings/\w{16}/stop"', shown)
     assert "arguments mine.toml" in shown
@@ -221,11 +221,11 @@ def test_the_page_saves_trains_stops_and_resumes(app, trainings, home):
     assert 'action="/trainings/' in run
     stopped = post(app, f"{address}/stop")
     assert (stopped.status, stopped.headers["location"]) == (303, address)
-    wait_for(trainings, id_of("mine"), TrainingState.STOPPED)
+    wait_for(trainings, id_of("mine"), TrainingStatus.STOPPED)
     assert post(app, f"{address}/stop").status == 400
     assert re.search(r'action="/trainings/\w{16}/resume"', ask(app, address).text)
     assert post(app, f"{address}/resume").status == 303
-    wait_for(trainings, id_of("mine"), TrainingState.FINISHED)
+    wait_for(trainings, id_of("mine"), TrainingStatus.FINISHED)
 
 
 def test_what_is_wrong_starts_and_writes_nothing(app, home):
@@ -259,11 +259,11 @@ def test_what_is_wrong_starts_and_writes_nothing(app, home):
 
 def test_the_record_of_a_deleted_run_goes_with_it(app, trainings, home):
     one = start(trainings, home, "mine")
-    wait_for(trainings, one.id, TrainingState.RUNNING)
+    wait_for(trainings, one.id, TrainingStatus.RUNNING)
     body = f"run={one.id}".encode()
     assert post(app, "/runs/delete", body).status == 400  # it is being trained
     trainings.stop(one.id)
-    wait_for(trainings, one.id, TrainingState.STOPPED)
+    wait_for(trainings, one.id, TrainingStatus.STOPPED)
     (one.run / "events.jsonl").write_text("")
     answer = post(app, "/runs/delete", body)
     assert answer.status == 303, answer.text

@@ -7,6 +7,7 @@ import itertools
 import json
 import random
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,9 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 
 
-def train_runs(folder: Path) -> Path:
-    """The folder `runs` with a language model and a run of each task."""
+def train_runs(folder: Path, *, tasks: Iterable[str]) -> Path:
+    """The folder `runs` with a language model, a run of each of these tasks, and runs whose models
+    nothing over HTTP may load."""
     articles, nouns, verbs, adverbs = WORDS
     sentences = [" ".join(one) for one in itertools.product(articles, nouns, verbs, adverbs)]
     _write_rows(folder, sentences)
@@ -54,12 +56,10 @@ def train_runs(folder: Path) -> Path:
     recipes = {
         name: {"name": name, "tokenizer": {"kind": "word"}, "train": STEPS, **table}
         for name, table in TASKS.items()
+        if name in tasks
     }
     language_model = {"name": "writer", "data__corpus": "texts.txt", "model__layers": 2}
     recipes["writer"] = with_settings(TINY, {**language_model, "train__max_steps": 40})
-    broken = {**language_model, "name": "broken", "train__max_steps": 3}
-    broken["model__attention"] = {"kind": "zero-masked", "on_purpose": True}
-    recipes["broken"] = with_settings(TINY, broken)
     with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
         patch.setenv("REGARD_CACHE", str(folder / "cache"))
         patch.setattr("regard.reports.run_report.draw_inline_charts", lambda *_: [])
@@ -97,18 +97,22 @@ def _write_rows(folder: Path, sentences: list[str]) -> None:
 
 
 def _add_refused(runs: Path) -> None:
-    """Runs whose models nothing over HTTP may load."""
     shutil.copytree(runs / "writer", runs / "own-code")
     (runs / "own-code" / "with").mkdir()
     (runs / "own-code" / "with" / "mine.py").write_text("raise SystemExit('it was run')")
-    shutil.copytree(runs / "writer", runs / "foreign")
-    config = runs / "foreign" / "final" / "config.json"
-    table = json.loads(config.read_text())
-    config.write_text(json.dumps({**table, "imported": {"source": "elsewhere"}}))
     shutil.copytree(runs / "writer", runs / "unfinished")
     (runs / "unfinished" / "results.json").unlink()
-    shutil.copytree(runs / "retrieval", runs / "own-files")
-    config = runs / "own-files" / "final" / "config.json"
+    _change(runs / "writer", "foreign", imported={"source": "elsewhere"})
+    _change(runs / "writer", "broken", attention={"kind": "zero-masked", "on_purpose": True})
+    task = {"kind": "retrieval", "collection": "/etc/passwd"}
+    _change(runs / "classifier", "own-files", task=task)
+
+
+def _change(run: Path, name: str, *, attention: Any = None, **keys: Any) -> None:
+    """A copy of a run with another config.json."""
+    shutil.copytree(run, run.with_name(name))
+    config = run.with_name(name) / "final" / "config.json"
     table = json.loads(config.read_text())
-    table["task"]["collection"] = "/etc/passwd"
-    config.write_text(json.dumps(table))
+    if attention is not None:
+        table["model"]["attention"] = attention
+    config.write_text(json.dumps({**table, **keys}))

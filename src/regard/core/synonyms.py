@@ -113,6 +113,7 @@ _OTHER_NAMES: Mapping[str, str] = {
     "patience": "early_stopping_patience early_stopping early_stop",
     "checkpoint_every": "save_every save_steps save_interval",
     "keep_checkpoints": "save_total_limit",
+    "compile": "torch_compile compiled use_compile jit",
     "threads": "num_threads n_threads cpu_threads",
     "device": "gpu gpus cuda use_cuda accelerator no_cuda use_cpu cpu mps n_gpu num_gpus",
     "precision": "fp16 bf16 fp32 amp mixed_precision dtype torch_dtype half autocast",

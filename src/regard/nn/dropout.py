@@ -4,7 +4,8 @@
 
 torch draws a float per value, which on a CPU takes longer than most layers. Here one random 64-bit
 integer decides on four values: p is rounded to a multiple of 1/65,536, and kept values are divided
-by exactly the probability of being kept. On other devices torch's dropout is used.
+by exactly the probability of being kept. On other devices, and where torch compiles, its own
+dropout is used.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Dropout(nn.Dropout):
 def dropout(x: Tensor, p: float) -> Tensor:
     if not p:
         return x
-    if x.device.type != "cpu":
+    if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, p)
     kept = keep_mask(random_draws(x.shape, x.device), p, dtype=x.dtype)
     return x * kept.mul_(1 / keep_probability(p))

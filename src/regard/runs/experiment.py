@@ -22,6 +22,7 @@ from regard.runs.preparation.prepare import prepare
 from regard.runs.preparation.prepared import PreparedData
 from regard.runs.recipe import Recipe
 from regard.training.batch_loader import BatchLoader
+from regard.training.compiled import check_compilable
 from regard.training.device import Machine, choose_machine
 from regard.training.events import RemarkEvent
 from regard.training.forecast import Forecast, Plan, forecast_by_trial
@@ -109,6 +110,7 @@ def build_experiment(
     recipe.adapt.apply(model, seed=seed)
     threads = recipe.train.threads or _threads(model, loader, ranks)
     machine = choose_rank_machine(recipe.train, ranks, threads=threads)
+    check_compilable(recipe.train, model, device=machine.device, ranks=ranks.size)
     # Last: an error is one sentence, with nothing before it.
     import_remarks = initial_model.remarks if initial_model else ()
     data = data_remarks(prepared.statistics, prepared.data_flaws)

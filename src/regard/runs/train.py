@@ -35,6 +35,7 @@ from regard.training.checkpoint import (
     load_weights,
     prune_checkpoints,
 )
+from regard.training.compiled import compiled_training
 from regard.training.events import DivergenceEvent, OnEvent, RemarkEvent, ignore_event
 from regard.training.interrupt import (
     TrainingInterrupt,
@@ -176,16 +177,19 @@ def _train(
     loader = experiment.loader
     with stop_on_signals(stop_at_once if ranks.size == 1 else keep_stopping) as request:
         sync = trained.sync(lambda: request.number)
-        fit_result = fit(
-            trained.module,
-            trained.optimizer,
-            loader if ranks.size == 1 else RankLoader(loader, rank=ranks.rank, size=ranks.size),
-            experiment.recipe.train,
-            state=state,
-            machine=experiment.machine,
-            hooks=_hooks(experiment, run, trained, on_event, lambda: sync.stop > 0, ranks),
-            sync=sync,
-        )
+        hooks = _hooks(experiment, run, trained, on_event, lambda: sync.stop > 0, ranks)
+        # Only now: audits run eagerly.
+        with compiled_training(experiment.model, experiment.recipe.train):
+            fit_result = fit(
+                trained.module,
+                trained.optimizer,
+                loader if ranks.size == 1 else RankLoader(loader, rank=ranks.rank, size=ranks.size),
+                experiment.recipe.train,
+                state=state,
+                machine=experiment.machine,
+                hooks=hooks,
+                sync=sync,
+            )
         number = sync.agree_on_stop()
     if number:
         raise TrainingInterrupt(f"saved at step {fit_result.state.step:,}", number)

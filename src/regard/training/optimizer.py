@@ -14,8 +14,8 @@ from regard.training.settings import Train
 
 
 class EagerAdamW(AdamW):
-    """torch's AdamW without its wrappers for `torch.compile`, which regard never uses: the first
-    call of a wrapper imports the compiler, two seconds in every process that trains."""
+    """torch's AdamW without its wrappers for `torch.compile`, which compiles no optimizer here: the
+    first call of a wrapper imports the compiler, two seconds in every process that trains."""
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         unwrap(AdamW.add_param_group)(self, param_group)

@@ -50,11 +50,12 @@ class Train(Settings):
     "auto, cpu, cuda (of several GPUs one, as cuda:1) or mps; under torchrun each rank its own."
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     "bf16: bfloat16 matrix products, the rest fp32. auto: bf16 on cuda and mps where it works."
+    compile: bool = False
+    "Compile each block for training steps (packed batches): the first step takes a minute longer."
     parallel: Literal["ddp", "fsdp"] = "ddp"
     "Under torchrun. ddp: every rank holds the whole model; fsdp: each holds a part of it."
     threads: int = Field(default=0, ge=0, le=256)
-    "CPU threads; 0: all cores, but fewer for steps that take a few milliseconds. Kept on resume, "
-    "since bitwise results depend on it."
+    "CPU threads; 0: all cores, fewer for short steps. Kept on resume: bits depend on it."
     tensorboard: bool = False
     "Also write TensorBoard events into the run folder (extra: tensorboard)."
 

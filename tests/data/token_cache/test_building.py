@@ -157,7 +157,7 @@ def built(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows has no SIGKILL")
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_a_killed_build_goes_on(
     built: Corpus, tmp_path: Path, tokenizer: Tokenizer, processes: int
 ) -> None:

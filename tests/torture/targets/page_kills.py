@@ -23,7 +23,7 @@ from tests.web.serve_stand_in import STAND_IN
 from regard.core.errors import UserError
 from regard.runs.locking.lock import find_writer
 from regard.web.listing import Listing, id_of
-from regard.web.trainings.processes import Trainings, TrainingState
+from regard.web.trainings.processes import Trainings, TrainingStatus
 from regard.web.trainings.store import MARK, read_trainings
 
 MAX_DELAY = 1.6
@@ -131,7 +131,7 @@ def _check_trainings(runs: Path, answered: list[tuple[str, str]]) -> int:
     resumed = 0
     for name in sorted(known):
         until = time.monotonic() + PATIENCE
-        while (found := after.get(id_of(name))).state is not TrainingState.FINISHED:
+        while (found := after.get(id_of(name))).state is not TrainingStatus.FINISHED:
             if time.monotonic() > until:
                 raise Failure("hung", f"{name} is {found.state}: {found.training.output()}")
             if found.can_resume and find_writer(found.training.run) is None:

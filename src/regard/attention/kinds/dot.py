@@ -75,7 +75,7 @@ class DotProduct(ScaledDotScores):
 
 def _blocks_are_faster(inputs: AttentionInputs) -> bool:
     b, h, length, _ = inputs.q.shape
-    if inputs.q.device.type != "cpu":
+    if inputs.q.device.type != "cpu" or torch.compiler.is_compiling():
         return False
     if inputs.dropout:  # torch's kernel has none on the CPU
         return True

@@ -24,7 +24,8 @@ MIN_QUERIES = 8
 def supports(inputs: AttentionInputs, q: Tensor, k: Tensor) -> bool:
     """Whether a kernel takes these inputs, with scores computed from (b,h,i,m) and (b,h,j,m)."""
     mask, v = inputs.mask, inputs.v
-    if not q.is_cpu:
+    # The kernels' denominators are read, which a compiled graph cannot do.
+    if not q.is_cpu or torch.compiler.is_compiling():
         return False
     # torch reads this switch on the CPU too; where it is off, fused kernels are not wanted.
     if not torch.backends.cuda.flash_sdp_enabled():  # type: ignore[no-untyped-call]

@@ -142,7 +142,7 @@ def _build(
             os.utime(building)  # alive, for `_clear_abandoned`
             done += len(shard)
             on_progress(done, None)
-    for later in building.glob(f"{SHARDS}/*"):  # of a build of more text into the same folder
+    for later in building.glob(f"{SHARDS}/[0-9]*"):  # of a build of more text into the same folder
         if int(later.name) >= len(manifests):
             shutil.rmtree(later)
     splits = {split: index.summary() for split, index in indices.items()}

@@ -176,20 +176,21 @@ def tokenize_in_processes(
 def main() -> None:
     """The process itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the preparation, which ends it
-    threading.current_thread().name = "tokenizing"
     orders, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints does not answer
-    order = _read_order(orders)
+    order = json.loads(orders.readline() or b"null")
     if order is None:
         return
     tokenizer = Tokenizer.from_json(order["tokenizer"], name=order["name"])
     folder, max_tokens = Path(order["folder"]), order["max_tokens"]
     same = made_with(tokenizer, max_tokens)
-    while (order := _read_order(orders)) is not None:
-        shard = _read_shard(order, orders)
+    shards: SimpleQueue[Shard] = SimpleQueue()
+    check_thread_memory()
+    threading.Thread(target=_read_shards, args=(orders, shards), daemon=True).start()
+    while True:
         problem = None
         try:
-            tokenize_shard(shard, folder, tokenizer, max_tokens=max_tokens, made_with=same)
+            tokenize_shard(shards.get(), folder, tokenizer, max_tokens=max_tokens, made_with=same)
         except UserError as error:
             problem = str(error)
         except OSError as error:  # a full disk
@@ -198,20 +199,18 @@ def main() -> None:
         answers.flush()
 
 
-def _read_order(orders: IO[bytes]) -> dict[str, Any] | None:
-    line = orders.readline()
-    order: dict[str, Any] | None = json.loads(line) if line.endswith(b"\n") else None
-    return order
-
-
-def _read_shard(order: dict[str, Any], orders: IO[bytes]) -> Shard:
-    texts = order["texts"]
-    splits = np.frombuffer(orders.read(texts), np.uint8)
-    ends = np.frombuffer(orders.read(8 * texts), np.int64)
-    content = orders.read(order["bytes"])
-    if len(content) < order["bytes"]:
-        raise SystemExit(1)  # the preparation was killed
-    return Shard(order["shard"], splits, ends, np.zeros(texts, np.uint64), content)
+def _read_shards(orders: IO[bytes], shards: SimpleQueue[Shard]) -> None:
+    """At the end of the input the process ends, also in the middle of a shard: whoever goes on with
+    a preparation that was killed shall find nobody who still writes."""
+    while (line := orders.readline()).endswith(b"\n"):
+        order = json.loads(line)
+        texts = order["texts"]
+        splits = np.frombuffer(orders.read(texts), np.uint8)
+        ends = np.frombuffer(orders.read(8 * texts), np.int64)
+        content = orders.read(order["bytes"])
+        if len(content) == order["bytes"]:
+            shards.put(Shard(order["shard"], splits, ends, np.zeros(texts, np.uint64), content))
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,8 @@ class Stack(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm
+        self.training_blocks: Sequence[Callable[..., Tensor]] | None = None
+        "What training steps call instead of the blocks: the same, compiled."
 
     def forward(
         self,
@@ -40,7 +42,10 @@ class Stack(nn.Module):
         if decode_stack is not None and cache is not None:
             step = build_decode_step(x, mask=mask, positions=positions, memory=memory)
             return decode_stack(x, step, cache)[:, None]
-        for number, block in enumerate(self.blocks):
+        blocks: Iterable[Callable[..., Tensor]] = self.blocks
+        if self.training_blocks is not None and self.training and (cache, recorder) == (None, None):
+            blocks = self.training_blocks
+        for number, block in enumerate(blocks):
             x = block(
                 x,
                 mask=mask,

@@ -19,6 +19,7 @@ from regard.runs.preparation.prepared import PreparedData
 from regard.runs.recipe import Recipe
 from regard.runs.results import JUDGED_SPLITS
 from regard.training.batch_loader import BatchLoader
+from regard.training.compiled import COMPILED_REMARK
 from regard.training.parallel.ranks import ONE_RANK, OneRank
 from regard.training.settings import Train
 
@@ -59,6 +60,8 @@ def _micro_batch_positions(loader: BatchLoader) -> int:
 
 
 def _training_remarks(train: Train, steps: int) -> Iterator[str]:
+    if train.compile:
+        yield COMPILED_REMARK
     if train.lr > MAX_LR and steps:
         yield (
             f"train: train.lr = {train.lr:g} is far above the 1e-5 to 1e-2 with which AdamW "

@@ -36,9 +36,9 @@ from regard.runs.preparation.prepare import prepare
 from regard.runs.preparation.prepared import PreparedData
 from regard.runs.recipe import Recipe
 from regard.tasks import TASKS
-from regard.training.accelerators import RESERVED_BYTES, Accelerator, find_accelerator
 from regard.training.batch_loader import BatchLoader
-from regard.training.step_memory import StepMemory, step_memory
+from regard.training.planning.accelerators import RESERVED_BYTES, Accelerator, find_accelerator
+from regard.training.planning.step_memory import StepMemory, step_memory
 
 Parallel = Literal["one device", "ddp", "fsdp"]
 MAX_WORLD_SIZE = 2**20

@@ -43,7 +43,7 @@ from regard.runs.inspection.kinds_side_by_side import (
 )
 from regard.web import plots
 from regard.web.attention.choice import AttentionChoice
-from regard.web.run_models import load_run
+from regard.web.playground.models import LoadedModels
 
 SMALL = 64
 "Rows and columns of a small map; longer rows are pooled to the strongest weight."
@@ -54,6 +54,7 @@ MAX_ROWS = 150_000
 MAX_LEAKS = 400
 "That are listed."
 KEPT_ROWS = 8
+TERMINAL = "`regard inspect` shows the attention of any model in a terminal."
 COLUMNS = (
     *("kind", "layer", "head", "query", "query_token", "key", "key_token", "may_attend", "weight"),
 )
@@ -335,11 +336,16 @@ def _fresh(text: str, fresh: str) -> FreshModels:
 
 def _trained(text: str, folder: Path, root: Path) -> TrainedModels:
     """Models of other kinds stay while the run's own model is kept."""
-    loaded = load_run(folder, root)
+    try:
+        _, loaded = _models.get(folder, root=root)
+    except UserError as problem:
+        raise UserError(problem.what, topic="attention", hint=TERMINAL) from None
     built = _built.setdefault(loaded.model, {})
     return TrainedModels.of_text(text, loaded, built=built)
 
 
+# Its own: adapters are merged into these models, and the playground's stay as they are.
+_models = LoadedModels()
 _built: WeakKeyDictionary[Model, dict[str, KindModel]] = WeakKeyDictionary()
 
 DEEDS = {

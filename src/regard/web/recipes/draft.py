@@ -65,7 +65,7 @@ MAX_ERRORS = 20
 
 
 @dataclass
-class Draft:
+class RecipeDraft:
     """A form as it stands."""
 
     table: dict[str, Any] = field(default_factory=dict)
@@ -78,9 +78,9 @@ class Draft:
     "A sentence by key; the empty key stands for the whole."
 
 
-def read_draft(texts: Texts, sources: Sources) -> Draft:
+def read_draft(texts: Texts, sources: Sources) -> RecipeDraft:
     """The recipe of a form."""
-    draft = Draft()
+    draft = RecipeDraft()
     table: dict[str, Any] = {}
     for key, text in texts.items():
         try:

@@ -20,7 +20,7 @@ from regard.runs.recipe import Recipe
 from regard.web.lesson_views import while_waited_for
 from regard.web.listing import Listing, NotFoundError
 from regard.web.pages import page, render
-from regard.web.recipes.draft import Draft, form_texts, read_draft
+from regard.web.recipes.draft import RecipeDraft, form_texts, read_draft
 from regard.web.recipes.fields import (
     Texts,
     check_texts,
@@ -139,7 +139,7 @@ class RecipeForm:
             "counts": render("recipe_counts.html.j2", draft=draft, **self._counts(draft)),
         }
 
-    def _counts(self, draft: Draft, found: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def _counts(self, draft: RecipeDraft, found: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Parameters by formula: from the settings alone, or as a forecast `found` them."""
         recipe = draft.recipe
         if found is not None:
@@ -196,7 +196,7 @@ class RecipeForm:
         return next((one for one in names if not (runs / one).exists()), name)
 
 
-def check_whole(draft: Draft) -> Recipe:
+def check_whole(draft: RecipeDraft) -> Recipe:
     """The recipe; its first error if it has any."""
     if draft.recipe is None:
         raise UserError(next(iter(draft.errors.values()), "the recipe is not whole"))

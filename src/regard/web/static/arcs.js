@@ -36,8 +36,8 @@ export function drawArcs(place, { tokens, weights, query, label, choose }) {
     const d = i === j
       ? `M${x(i) - 3} ${above}a4.5 6 0 1 1 6 0`
       : `M${x(i)} ${y}A${Math.abs(x(i) - x(j)) / 2} ${radius} 0 0 0 ${x(j)} ${y}`;
-    const shade = (0.25 + 0.75 * weight) * (i === query ? 1 : 0.36);
-    const arc = element("path", { d, class: i === query ? "arc chosen" : "arc", "stroke-width": (0.6 + 6 * weight).toFixed(2), "stroke-opacity": shade.toFixed(2) });
+    const shade = (0.25 + 0.75 * weight) * (i === query ? 1 : j > i ? 0.7 : 0.36);
+    const arc = element("path", { d, class: j > i ? "arc later" : "arc", "stroke-width": (0.6 + 6 * weight).toFixed(2), "stroke-opacity": shade.toFixed(2) });
     arc.append(element("title", {}, `${tokens[i]} → ${tokens[j]}: ${weight.toFixed(3)}`));
     svg.append(arc);
   }

@@ -11,7 +11,7 @@ const MAX_LEAKS_LISTED = 24, MAX_ROWS = 16;
 const began = new URLSearchParams(location.search);
 const chosen = { layer: 0, head: 0, query: -1, key: -1, through: 0 };
 for (const name in chosen) if (began.has(name)) chosen[name] = Number(began.get(name)) || 0;
-let found = null, waiting, asking, maps = [], auditTook = 0;
+let found = null, waiting, asking, since, maps = [], auditTook = 0;
 
 const painter = new Painter(byId("mask-map"), { changed: () => soon(40), pointed: point, left: unpoint });
 painter.restore(began.get("allow") ?? "", began.get("forbid") ?? "");
@@ -41,13 +41,15 @@ function parameters() {
 }
 
 function soon(delay) {
+  since = performance.now();
   clearTimeout(waiting);
   waiting = setTimeout(compute, delay);
 }
 
 async function compute() {
   asking?.abort();
-  const mine = (asking = new AbortController()), values = parameters(), start = performance.now();
+  const mine = (asking = new AbortController()), values = parameters(), start = since ?? performance.now();
+  since = undefined;
   if (String(values).length > MAX_ADDRESS) return refuse("This is too long for an address: shorten the text, or paint less.");
   history.replaceState(null, "", `?${values}`);
   bench.dataset.busy = "true";

@@ -32,10 +32,13 @@ function address() {
   return `${base}?${values}`;
 }
 
-function read() {
+/** The form is as the server wrote it, and perhaps changed since: only going back fills it again. */
+function read({ fill = false } = {}) {
   const values = new URLSearchParams(location.search);
-  if (values.has("prompt")) prompt.value = values.get("prompt");
-  for (const input of form.querySelectorAll("[name]")) set(input, values.get(input.name) ?? input.dataset.default);
+  if (fill) {
+    if (values.has("prompt")) prompt.value = values.get("prompt");
+    for (const input of form.querySelectorAll("[name]")) set(input, values.get(input.name) ?? input.dataset.default);
+  }
   state.branches = unchain(values.get("branches"));
   state.others = values.has("others") ? values.get("others").split("_").map(unchain) : [];
   state.off = unchain(values.get("off"));
@@ -492,7 +495,7 @@ document.getElementById("share").addEventListener("click", async () => {
   status.textContent = "address copied";
 });
 addEventListener("popstate", () => {
-  read();
+  read({ fill: true });
   disable();
   refresh();
 });
@@ -508,4 +511,4 @@ onWidth(() => {
 read();
 disable();
 grow();
-refresh();
+soon(0);

@@ -39,7 +39,7 @@ STOP_SIGNAL = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGINT)
 "What Ctrl-C sends; on Windows a process of another group gets Ctrl-Break alone."
 
 
-class TrainingState(StrEnum):
+class TrainingStatus(StrEnum):
     STARTING = "starting"
     "Its process runs, and has not begun to write to its run."
     RUNNING = "running"
@@ -51,8 +51,8 @@ class TrainingState(StrEnum):
     "It ended before there was a run."
 
 
-ACTIVE = (TrainingState.STARTING, TrainingState.RUNNING, TrainingState.STOPPING)
-RESUMABLE = (TrainingState.STOPPED, TrainingState.FAILED)
+ACTIVE = (TrainingStatus.STARTING, TrainingStatus.RUNNING, TrainingStatus.STOPPING)
+RESUMABLE = (TrainingStatus.STOPPED, TrainingStatus.FAILED)
 
 
 class TooManyTrainingsError(UserError):
@@ -64,7 +64,7 @@ class ObservedTraining:
     """A training and what becomes of it."""
 
     training: StartedTraining
-    state: TrainingState
+    state: TrainingStatus
     reason: str
     "Why it failed, or how it diverged."
 
@@ -146,7 +146,7 @@ class Trainings:
         with self._lock:
             found = self.get(id)
             training = found.training
-            if found.state not in (TrainingState.STARTING, TrainingState.RUNNING):
+            if found.state not in (TrainingStatus.STARTING, TrainingStatus.RUNNING):
                 raise UserError(f"{training.name} is {found.state}", topic="training")
             process = self._processes.get(training.name)
             if process is not None and process.poll() is None:
@@ -197,18 +197,18 @@ class Trainings:
         run = training.run
         if is_ours or find_writer(run) is not None:
             begun = (run / "recipe.toml").is_file()
-            state = TrainingState.RUNNING if begun else TrainingState.STARTING
+            state = TrainingStatus.RUNNING if begun else TrainingStatus.STARTING
             if training.name in self._stopping:
-                state = TrainingState.STOPPING
+                state = TrainingStatus.STOPPING
             return ObservedTraining(training, state, "")
         if (run / "results.json").is_file():
-            return ObservedTraining(training, TrainingState.FINISHED, "")
+            return ObservedTraining(training, TrainingStatus.FINISHED, "")
         if reason := divergence(run):
-            return ObservedTraining(training, TrainingState.DIVERGED, reason)
+            return ObservedTraining(training, TrainingStatus.DIVERGED, reason)
         reason = last_line(training.output_file)
         if run.is_dir():
-            return ObservedTraining(training, TrainingState.STOPPED, "")
-        return ObservedTraining(training, TrainingState.FAILED, reason or "it has not begun")
+            return ObservedTraining(training, TrainingStatus.STOPPED, "")
+        return ObservedTraining(training, TrainingStatus.FAILED, reason or "it has not begun")
 
 
 def _stop_writer(training: StartedTraining) -> None:

@@ -1,0 +1,1 @@
+"""The memory of a training on devices that need not be here."""
