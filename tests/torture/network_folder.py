@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
 
-import regard.training.checkpoint
+import regard.models.tensor_files
 from regard.runs.locking import lock_holder
 
 Locks = Literal["refused", "granted to all", "real"]
@@ -127,7 +127,7 @@ def machine(name: str, root: Path, *, locks: Locks, late: bool) -> Iterator[None
         real_save(tensors, file, *rest, **named)
         seen.written(file)
 
-    real_open, real_save = os.open, regard.training.checkpoint.save_file  # type: ignore[attr-defined]
+    real_open, real_save = os.open, regard.models.tensor_files.save_file  # type: ignore[attr-defined]
     with ExitStack() as stack:
 
         def patch(owner: Any, name: str, value: Any) -> None:
@@ -148,5 +148,5 @@ def machine(name: str, root: Path, *, locks: Locks, late: bool) -> Iterator[None
             patch(os, "open", os_open)
             for owner in (builtins, io):
                 patch(owner, "open", opening(owner.open))
-            patch(regard.training.checkpoint, "save_file", save)
+            patch(regard.models.tensor_files, "save_file", save)
         yield

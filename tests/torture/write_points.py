@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-import regard.training.checkpoint
+import regard.models.tensor_files
 from regard.training.events import EventLog
 
 SYSTEM_CALLS = ("fsync", "rename", "replace", "unlink", "rmdir", "mkdir", "open")
@@ -50,7 +50,7 @@ def at_every_write(fault: Callable[[int, bool], None]) -> Iterator[list[int]]:
                 stack.enter_context(mock.patch.object(tempfile._os, "open", changed))  # type: ignore[attr-defined]
         # Weights and events are written by other means than os.
         for owner, name in (
-            (regard.training.checkpoint, "save_file"),
+            (regard.models.tensor_files, "save_file"),
             (EventLog, "__call__"),
         ):
             changed = wrapped(getattr(owner, name), writes=always)

@@ -19,7 +19,7 @@ def test_who_waits_for_a_clearing_may_go_and_the_next_is_answered(monkeypatch):
             await cleared.wait()
 
         worker._clearing = asyncio.create_task(clear())
-        impatient = asyncio.create_task(worker.answer({"do": "nothing"}))
+        impatient = asyncio.create_task(worker.answer({"method": "nothing"}))
         await asyncio.sleep(0)
         impatient.cancel()
         with suppress(asyncio.CancelledError):
