@@ -23,8 +23,8 @@ from regard.interop.huggingface.task_heads import CLASSIFIER, export_head
 from regard.interop.huggingface.tensors import export_tensors
 from regard.models.families import FAMILIES, Family
 from regard.models.families.transformer import Transformer
+from regard.models.tensor_files import write_tensors
 from regard.tasks import TaskState
-from regard.training.tensor_files import write_tensors
 
 TOKENS = {"bos_token_id": "start", "eos_token_id": "stop", "pad_token_id": "pad"}
 

@@ -25,9 +25,9 @@ from regard.core.errors import UserError
 from regard.core.files import find_damage, folder_with_manifest, write_json
 from regard.core.json_records import read_record, write_record
 from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.models.tensor_files import read_tensors, write_tensors
 from regard.training.batch_loader import Cursor
 from regard.training.parallel.moments import OPTIMIZER_FILE, moment_files, open_moments
-from regard.training.tensor_files import read_tensors, write_tensors
 
 STATE_FILE = "state.json"
 STATE_SCHEMA = 2

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from regard.core.errors import UserError
+from regard.models.tensor_files import write_tensors
 from regard.training.parallel.moments import (
     OPTIMIZER_FILE,
     moment_files,
@@ -11,7 +12,6 @@ from regard.training.parallel.moments import (
     write_moments,
 )
 from regard.training.parallel.sharded import rows_of
-from regard.training.tensor_files import write_tensors
 
 WHOLE = {
     "a|exp_avg": torch.arange(14.0).view(7, 2),

@@ -25,13 +25,13 @@ from regard.interop.peft import PEFT_KINDS, from_peft, to_peft
 from regard.models.families import Family
 from regard.models.families.encoder import Encoder
 from regard.models.model import Model
+from regard.models.tensor_files import read_tensors, write_tensors
 from regard.training.checkpoint import (
     ADAPTER_FILE,
     load_tensors,
     model_tensors,
     save_config_and_tokenizer,
 )
-from regard.training.tensor_files import read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from regard.runs.experiment import Experiment

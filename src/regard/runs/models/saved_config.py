@@ -18,8 +18,8 @@ from regard.core.json_records import JsonRecord, restore_record
 from regard.core.ledger import ParameterCount
 from regard.core.untrusted import MAX_PATH, MAX_TENSORS, shorten
 from regard.data.tokenizers.limits import MAX_VOCABULARY
+from regard.models.tensor_files import count_tensors
 from regard.training.checkpoint import ADAPTER_FILE, CONFIG_SCHEMA, WEIGHTS_FILE
-from regard.training.tensor_files import count_tensors
 
 DIGEST = r"[0-9a-f]{64}"
 SLACK = 4096

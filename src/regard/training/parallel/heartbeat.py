@@ -47,6 +47,8 @@ class Heartbeat(threading.Thread):
 
     def stop(self) -> None:
         self._stopped.set()
+        if self.is_alive():
+            self.join(BEAT_SECONDS)
 
     def only_beat(self) -> None:
         """The main thread knows that something failed, and ends in order."""

@@ -70,8 +70,9 @@ def joined_ranks() -> Iterator[OneRank]:
     except BaseException as problem:
         _fail(ranks, heartbeat, problem)
     else:
-        _leave(ranks, heartbeat)
+        heartbeat.stop()
         dist.destroy_process_group()
+        _leave(ranks)
     finally:
         _joined.remove(ranks)
 
@@ -177,7 +178,8 @@ def _agree_on_speaker(
         store.set("spoken", "")
     missing = [rank for rank in range(ranks.size) if rank not in failed and not is_cause and speaks]
     missing = [rank for rank in missing if not heartbeat.beats(rank)]
-    _leave(ranks, heartbeat, without=missing)
+    _leave(ranks, without=missing)
+    heartbeat.stop()
     causes = [code for cause, code in _failures(ranks).values() if cause]
     return speaks, missing, max(causes, default=code_of(problem))
 
@@ -220,7 +222,7 @@ def code_of(problem: BaseException) -> int:
     return BUG_CODE
 
 
-def _leave(ranks: JoinedRanks, heartbeat: Heartbeat, *, without: Sequence[int] = ()) -> None:
+def _leave(ranks: JoinedRanks, *, without: Sequence[int] = ()) -> None:
     """End together, so that no launcher stops those who are not through with saying why."""
     with suppress(RuntimeError):
         ranks.store.set(f"left/{ranks.rank}", "")
@@ -230,7 +232,8 @@ def _leave(ranks: JoinedRanks, heartbeat: Heartbeat, *, without: Sequence[int] =
             if all(ranks.store.check([f"left/{rank}"]) for rank in others):
                 break
             time.sleep(PAUSE)
-    heartbeat.stop()
+        if ranks.launch.hosts_store:  # torch complains where the others still look
+            time.sleep(4 * PAUSE)
 
 
 def _ignore_signals() -> None:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from regard.core.errors import UserError
 from regard.core.json_records import JsonRecord, read_record, write_record
-from regard.training.tensor_files import write_tensors
+from regard.models.tensor_files import write_tensors
 
 OPTIMIZER_FILE = "optimizer.safetensors"
 INDEX_FILE = "optimizer.json"

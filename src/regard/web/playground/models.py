@@ -18,6 +18,7 @@ from regard.core.user_files import RUN_COPIES
 from regard.data.builtin import BUILTIN
 from regard.data.corpus import Data
 from regard.interop.packages import PIP_PREFIX
+from regard.models.tensor_files import count_tensors
 from regard.runs.models.loaded_model import LoadedModel, load_model
 from regard.runs.models.saved_config import read_config
 from regard.runs.models.saved_model import saved_settings
@@ -25,7 +26,6 @@ from regard.runs.recipe_paths import DATA_KEYS, Candidates, candidates_of_run, f
 from regard.runs.run import Run
 from regard.runs.training_audit import broken_kinds
 from regard.training.checkpoint import WEIGHTS_FILE
-from regard.training.tensor_files import count_tensors
 
 MAX_PARAMETERS = 500_000_000
 "Of one model: more would not fit beside a training."
