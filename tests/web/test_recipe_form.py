@@ -343,7 +343,7 @@ def test_counting_allocates_nothing_whatever_the_sizes(sources):
         {"model.attention.kind": "additive", "model.attention.hidden": most},
         {"model.attention.kind": "linear", "model.attention.feature_map": "random",
          "model.attention.features": most},
-        {"model.attention.kind": "synthesizer-random", "model.context": "16000000"},
+        {"model.attention.kind": "synthesizer-random", "model.context": "100000"},
         {"model.positions.kind": "sinusoidal", "model.context": "16000000"},
         {"model.width": "3000000000", "model.mlp_width": most},
         {"model.family": "encoder", "model.segments": most, "model.patch_dim": most},
