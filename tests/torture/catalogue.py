@@ -8,8 +8,8 @@ empty folder, draws only from its generator, and returns a word for what happene
 
     training.py      a training, and the check that it ends with the same bits
     small_study.py   a study that trains in this process
-    deeds.py         commands that change the disk, with a check after each: a new deed is killed
-                     and loses power once it has a weight in targets/kills.py and power_loss.py
+    disk_commands.py commands that change the disk, with a check after each: a new one is killed,
+                     and loses power, once it has a weight in targets/kills.py and power_loss.py
     write_points.py  a fault before or after any write
     races.py         commands at once, on one machine or several (network_folder.py)
     browser.py       a page as chromium reads it

@@ -57,7 +57,7 @@ def test_every_route_is_described_and_nothing_else(hostile_root):
     addresses = set(document["paths"])
     assert QUERIES.keys() | BODIES.keys() <= addresses
     posts = {address for address, method in described if method == "POST"}
-    bodiless = {f"/trainings/{{id}}/{deed}" for deed in ("stop", "resume")}
+    bodiless = {f"/trainings/{{id}}/{verb}" for verb in ("stop", "resume")}
     assert posts - BODIES.keys() <= bodiless | posts_of_other_pages(posts)
     assert ask(guarded(app), "/openapi.json").status == 200
 

@@ -24,7 +24,7 @@ from regard.attention.masks.expression import parse_mask
 from regard.models.inputs import ModelInputs
 from regard.runs.inspection.kinds_side_by_side import FreshModels, FreshWeights, read_row
 from regard.web.app import build_app
-from regard.web.attention import deeds
+from regard.web.attention import methods
 from regard.web.attention.choice import MAX_CHARACTERS, AttentionChoice
 from regard.web.listing import id_of
 
@@ -240,13 +240,13 @@ def refused(trained: Path, copy: Path, change) -> str:
         table = json.loads(config.read_text())
         change(table)
         config.write_text(json.dumps(table))
-    order = {"folder": str(copy / "changed"), "root": str(copy), "choice": {"text": "the cat"}}
+    params = {"folder": str(copy / "changed"), "root": str(copy), "choice": {"text": "the cat"}}
     with pytest.MonkeyPatch.context() as patch:
         # What is asked is not whether a changed file is noticed, which the manifest does.
         patch.setattr("regard.runs.run.find_damage", lambda folder: None)
         patch.setattr("regard.runs.run.check_sealed", lambda *_, **__: None)
         with pytest.raises(regard.UserError) as problem:
-            deeds.view(order)
+            methods.view(params)
     return str(problem.value)
 
 
@@ -266,11 +266,11 @@ def test_no_run_is_loaded_that_is_broken_on_purpose_or_came_from_elsewhere(train
 def test_a_changed_run_is_read_again(trained, tmp_path):
     root = tmp_path / "runs"
     shutil.copytree(trained / "tiny", root / "tiny")
-    order = {"folder": str(root / "tiny"), "root": str(root), "choice": {"text": "the cat"}}
-    first = deeds.View(order)
-    assert deeds.View(order).source.body is first.source.body
+    params = {"folder": str(root / "tiny"), "root": str(root), "choice": {"text": "the cat"}}
+    first = methods.View(params)
+    assert methods.View(params).source.body is first.source.body
     (root / "tiny" / "final" / "manifest.json").touch()
-    again = deeds.View(order)
+    again = methods.View(params)
     assert again.source.body is not first.source.body
     assert torch.equal(
         *(one.source.body.logits(ModelInputs(one.source.ids)) for one in (first, again))
@@ -279,12 +279,12 @@ def test_a_changed_run_is_read_again(trained, tmp_path):
 
 def test_512_tokens_are_drawn_small_and_said_to_be_too_many_for_the_audit():
     text = " ".join(f"w{n % 90}" for n in range(600))
-    order = {"choice": {"text": text, "kinds": "dot"}}
-    found = deeds.view(order)
+    params = {"choice": {"text": text, "kinds": "dot"}}
+    found = methods.view(params)
     assert found["remarks"] == ["the text has 600 tokens: the first 512 are shown"]
     assert found["kinds"][0]["heads"][0][0]["image"]["size"] == 64
-    [audit] = deeds.audit(order)["kinds"]
+    [audit] = methods.audit(params)["kinds"]
     assert audit["verdict"] == "cannot tell"
-    numbers = deeds.numbers(order)
+    numbers = methods.numbers(params)
     assert not numbers["kinds"][0]["holds_all_heads"]
     assert len(numbers["kinds"][0]["heads"]) == 1

@@ -223,7 +223,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("run", REFUSED)
 def test_what_is_not_loaded_over_http_is_refused_in_a_sentence(app, run):
-    view = "answer.json?query=x" if run == "own-files" else "text.json?prompt=a"
+    view = "answer.json?text=x" if run == "own-files" else "text.json?prompt=a"
     answer = ask(app, f"/playground/{id_of(run)}/{view}")
     assert (answer.status, REFUSED[run] in answer.text) == (400, True), answer.text
     assert "root:" not in answer.text

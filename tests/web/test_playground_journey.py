@@ -78,6 +78,7 @@ def test_a_text_is_branched_and_a_head_switched_off(visitor):
     expect(page.locator("table.lens td.right, table.lens td").first).to_be_visible()
     visitor.check_accessible()
     page.set_viewport_size({"width": 390, "height": 800})
+    expect(page.locator("#lens-table")).to_have_attribute("tabindex", "0")  # it scrolls here
     page.locator(".token").nth(1).click()
     expect(page.locator("#card")).to_be_visible()
     visitor.check_accessible()

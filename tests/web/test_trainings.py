@@ -251,8 +251,8 @@ def test_what_is_wrong_starts_and_writes_nothing(app, home):
         large = [("origin", f"http://{HOST}"), ("content-length", str(1 << 20))]
         assert post(app, address, b"{}", headers=large).status == 413
     for id in ("..", "mine", "0" * 16, "-", "con"):
-        for deed in ("stop", "resume"):
-            assert post(app, f"/trainings/{id}/{deed}").status in (400, 404)
+        for verb in ("stop", "resume"):
+            assert post(app, f"/trainings/{id}/{verb}").status in (400, 404)
         assert ask(app, f"/trainings/{id}").status in (400, 404)
     assert file_digests(home) == before
 

@@ -96,8 +96,8 @@ BODIES: dict[str, tuple[str, Schema]] = {
     "/runs/delete": ("application/x-www-form-urlencoded", RUNS),
     "/lessons/{name}/mark": ("application/json", ANSWER),
     **{
-        f"/recipe/{deed}": ("application/json", SETTINGS)
-        for deed in ("check", "forecast", "save", "train")
+        f"/recipe/{name}": ("application/json", SETTINGS)
+        for name in ("check", "forecast", "save", "train")
     },
 }
 

@@ -63,15 +63,15 @@ class Lessons:
 
     async def result(self, request: Request) -> Response:
         """The lesson with the parameters of the address, for the browser to show."""
-        order = self._order(request, "lesson")
-        return _json(await while_waited_for(request, self._workers.run(order)))
+        call = self._call(request, "lesson")
+        return _json(await while_waited_for(request, self._workers.run(call)))
 
     async def numbers(self, request: Request) -> Response:
         """All that a run of the lesson computed as JSON, or its table as CSV."""
         format = request.path_params["format"]
         if format not in ("json", "csv"):
             raise NotFoundError("numbers are .json or .csv", topic="page")
-        found = await while_waited_for(request, self._workers.run(self._order(request, "lesson")))
+        found = await while_waited_for(request, self._workers.run(self._call(request, "lesson")))
         if format == "json":
             return _json(found["run"])
         text = io.StringIO()
@@ -85,8 +85,8 @@ class Lessons:
         format = request.path_params["format"]
         if format not in plots.FORMATS:
             raise NotFoundError("there is no such chart", topic="page")
-        order = {**self._order(request, "chart"), "format": format}
-        drawn = await while_waited_for(request, self._workers.run(order))
+        call = {**self._call(request, "chart"), "format": format}
+        drawn = await while_waited_for(request, self._workers.run(call))
         return Response(
             bytes.fromhex(drawn["body"]), media_type=drawn["media_type"], headers=NOT_KEPT
         )
@@ -97,8 +97,8 @@ class Lessons:
         if info.name not in exercise_names():
             raise NotFoundError(f"{info.name} has no exercise", topic="page")
         seed = _seed(request.query_params.get("seed", "1"))
-        order = {"do": "sheet", "name": info.name, "seed": seed}
-        sheet = await while_waited_for(request, self._workers.run(order))
+        call = {"method": "sheet", "name": info.name, "seed": seed}
+        sheet = await while_waited_for(request, self._workers.run(call))
         return page("exercise.html.j2", section="lessons", info=info, sheet=sheet, seed=seed)
 
     async def mark(self, request: Request) -> Response:
@@ -111,14 +111,14 @@ class Lessons:
             raise UserError("give a seed and an answer, as JSON", topic="exercise") from None
         if info.name not in exercise_names() or not isinstance(answer, dict):
             raise UserError("give the answers by their names", topic="exercise")
-        order = {"do": "mark", "name": info.name, "seed": _seed(str(seed)), "answer": answer}
-        return _json(await while_waited_for(request, self._workers.run(order)))
+        call = {"method": "mark", "name": info.name, "seed": _seed(str(seed)), "answer": answer}
+        return _json(await while_waited_for(request, self._workers.run(call)))
 
-    def _order(self, request: Request, deed: str) -> dict[str, Any]:
+    def _call(self, request: Request, method: str) -> dict[str, Any]:
         info = _info(request)
         options = {key: one for key, one in request.query_params.items() if key in OPTIONS}
         parameters = _parameters(request, info)
-        return {"do": deed, "name": info.name, "parameters": parameters, "options": options}
+        return {"method": method, "name": info.name, "parameters": parameters, "options": options}
 
 
 async def while_waited_for(request: Request, answer: Awaitable[Answer]) -> Answer:

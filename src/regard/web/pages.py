@@ -48,7 +48,8 @@ def error_page(request: Request, problem: Exception) -> Response:
     """What is wrong, in the sentence that the command line would print."""
     assert isinstance(problem, UserError)
     status = 404 if isinstance(problem, NotFoundError) else 400
-    if request.url.path.endswith((".json", ".csv", ".svg", ".png")) or request.method == "POST":
+    files = (".json", ".csv", ".svg", ".png", ".toml")
+    if request.url.path.endswith(files) or request.method == "POST":
         return Response(
             f"{problem}\n",
             status_code=status,

@@ -1,7 +1,7 @@
 """The process that computes for the page: a line of JSON in, a line of JSON out.
 
-    to its standard input       {"order": 7, "do": "lesson", "name": "one-key", "parameters": {}, …}
-    from its standard output    {"order": 7, "done": {…}}  or  {"order": 7, "refused": "a sentence"}
+    to its standard input       {"id": 7, "method": "lesson", "name": "one-key", "parameters": …}
+    from its standard output    {"id": 7, "result": {…}}  or  {"id": 7, "error": "a sentence"}
 
 It knows lessons and exercises by name, models of runs that were found (`playground/models.py`), the
 attention workbench, and recipes as the page has checked them; `workers.py` starts, limits and ends
@@ -26,17 +26,17 @@ from regard.lessons.marking import mark_file
 from regard.lessons.page import checks_html, numbers_html, typeset
 from regard.lessons.run_lesson import LessonRun
 from regard.web import plots
-from regard.web.attention import deeds as attention
-from regard.web.playground import deeds as playground
+from regard.web.attention import methods as attention
+from regard.web.playground import methods as playground
 from regard.web.recipes.forecast import forecast
 
-Order = Mapping[str, Any]
+Params = Mapping[str, Any]
 
 
-def lesson(order: Order) -> dict[str, Any]:
+def lesson(params: Params) -> dict[str, Any]:
     """A lesson's numbers, its tables as HTML, and the specification of its chart."""
-    run = run_lesson(order["name"], **order["parameters"])
-    drawn, _ = plots.answer(_draw(run), None, format="json", options=order["options"])
+    run = run_lesson(params["name"], **params["parameters"])
+    drawn, _ = plots.answer(_draw(run), None, format="json", options=params["options"])
     return {
         "run": plots.finite(run.as_dict()),
         "passed": run.passed,
@@ -48,30 +48,30 @@ def lesson(order: Order) -> dict[str, Any]:
     }
 
 
-def chart(order: Order) -> dict[str, Any]:
+def chart(params: Params) -> dict[str, Any]:
     """A lesson's chart as a file, in hexadecimal."""
-    run = run_lesson(order["name"], **order["parameters"])
+    run = run_lesson(params["name"], **params["parameters"])
     body, media_type = plots.answer(
-        _draw(run), None, format=order["format"], options=order["options"]
+        _draw(run), None, format=params["format"], options=params["options"]
     )
     return {"body": body.hex(), "media_type": media_type}
 
 
-def sheet(order: Order) -> dict[str, Any]:
+def sheet(params: Params) -> dict[str, Any]:
     """An exercise with the numbers of its seed, and the shapes of its answers."""
-    slots = build_sheet(order["name"], order["seed"]).slots
-    return {**sheet_dict(order["name"], order["seed"]), "slots": [_slot(one) for one in slots]}
+    slots = build_sheet(params["name"], params["seed"]).slots
+    return {**sheet_dict(params["name"], params["seed"]), "slots": [_slot(one) for one in slots]}
 
 
-def mark(order: Order) -> dict[str, Any]:
+def mark(params: Params) -> dict[str, Any]:
     """The mark of an answer; the sheet is built again from its seed."""
-    lesson_info(order["name"])
+    lesson_info(params["name"])
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answer.json"
-        answer = {"seed": order["seed"], "answer": order["answer"]}
+        answer = {"seed": params["seed"], "answer": params["answer"]}
         file.write_text(json.dumps(answer), encoding="utf-8")
         try:
-            marked = mark_file(order["name"], file)
+            marked = mark_file(params["name"], file)
         except UserError as problem:
             raise UserError(problem.what, hint=problem.hint) from None  # the file is nobody's
     assert marked.mark is not None
@@ -90,31 +90,31 @@ def mark(order: Order) -> dict[str, Any]:
     }
 
 
-DEEDS: dict[str, Callable[[Order], dict[str, Any]]] = {
+METHODS: dict[str, Callable[[Params], dict[str, Any]]] = {
     "lesson": lesson,
     "chart": chart,
     "sheet": sheet,
     "mark": mark,
-    **attention.DEEDS,
-    **playground.DEEDS,
+    **attention.METHODS,
+    **playground.METHODS,
     "forecast": forecast,
 }
 
 
 def main() -> None:
-    """Take one order after another until the input ends."""
+    """Take one call after another until the input ends."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a lesson prints is no answer
     for line in sys.stdin:
-        order = json.loads(line)
+        call = json.loads(line)
         try:
-            answer: dict[str, Any] = {"done": DEEDS[order["do"]](order)}
+            answer: dict[str, Any] = {"result": METHODS[call["method"]](call)}
         except UserError as problem:
-            answer = {"refused": str(problem)}
+            answer = {"error": str(problem)}
         except Exception:
             traceback.print_exc()
             answer = {"bug": traceback.format_exc().splitlines()[-1]}
-        text = json.dumps({"order": order["order"], **answer}, default=str)
+        text = json.dumps({"id": call["id"], **answer}, default=str)
         print(text, file=answers, flush=True)
 
 

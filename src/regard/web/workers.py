@@ -22,9 +22,9 @@ MAX_WORKERS = 2
 MAX_WAITING = 16
 "Requests that wait for a worker; further ones are refused."
 MAX_SECONDS = 300.0
-"Of one order. The longest lessons train for a minute."
+"Of one call. The longest lessons train for a minute."
 GRACE_SECONDS = 1.0
-"For an order that nobody waits for any more, unless it says another `grace`."
+"For a call that nobody waits for any more, unless it says another `grace`."
 MAX_LINE = 32 << 20
 
 
@@ -38,23 +38,23 @@ class Worker:
     def __init__(self) -> None:
         self._process: Process | None = None
         self._clearing: asyncio.Task[None] | None = None
-        self._orders = 0
+        self._calls = 0
 
-    async def answer(self, order: Mapping[str, Any]) -> dict[str, Any]:
+    async def answer(self, call: Mapping[str, Any]) -> dict[str, Any]:
         if self._clearing is not None:
-            await self._clearing
+            await asyncio.shield(self._clearing)  # who waits for it may go, it goes on
             self._clearing = None
         process = self._process or await self.start()
-        self._orders += 1
-        number = self._orders
+        self._calls += 1
+        number = self._calls
         try:
             async with asyncio.timeout(MAX_SECONDS):
                 assert process.stdin is not None
-                process.stdin.write(json.dumps({**order, "order": number}).encode() + b"\n")
+                process.stdin.write(json.dumps({**call, "id": number}).encode() + b"\n")
                 await process.stdin.drain()
                 return await _answer(process, number)
         except asyncio.CancelledError:
-            grace = float(order.get("grace", GRACE_SECONDS))
+            grace = float(call.get("grace", GRACE_SECONDS))
             self._clearing = asyncio.create_task(self._clear(process, number, grace))
             raise
         except TimeoutError:
@@ -118,26 +118,26 @@ class Workers:
         if not worker.is_started and self._preparing is None:
             self._preparing = asyncio.create_task(worker.start())
 
-    async def run(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to an order; a `UserError` where it is refused."""
+    async def run(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a call; a `UserError` where it is refused."""
         if self._waiting >= MAX_WAITING:
             raise BusyError("too many requests wait for a worker: try again soon", topic="page")
         self._waiting += 1
         try:
             if self._preparing is not None:
-                await self._preparing
+                await asyncio.shield(self._preparing)
             worker = await self._free.get()
         finally:
             self._waiting -= 1
         try:
-            answer = await worker.answer(order)
+            answer = await worker.answer(call)
         finally:
             self._free.put_nowait(worker)
-        if "refused" in answer:
-            raise UserError(answer["refused"])
+        if "error" in answer:
+            raise UserError(answer["error"])
         if "bug" in answer:
             raise RuntimeError(answer["bug"])
-        return dict(answer["done"])
+        return dict(answer["result"])
 
     async def close(self) -> None:
         for worker in self._workers:
@@ -145,12 +145,12 @@ class Workers:
 
 
 async def _answer(process: Process, number: int) -> dict[str, Any]:
-    """The answer to an order; those to earlier ones, that were cancelled, are passed over."""
+    """The answer to a call; those to earlier ones, that were cancelled, are passed over."""
     assert process.stdout is not None
     while True:
         line = await process.stdout.readline()
         if not line:
             raise asyncio.IncompleteReadError(b"", None)
         answer = dict(json.loads(line))
-        if answer["order"] == number:
+        if answer["id"] == number:
             return answer

@@ -27,7 +27,7 @@ from regard.web.trainings.processes import Trainings, TrainingStatus
 from regard.web.trainings.store import MARK, read_trainings
 
 MAX_DELAY = 1.6
-"Seconds from the first deed to the kill: a deed takes some milliseconds."
+"Seconds from the first command to the kill: a command takes some milliseconds."
 TRAINING_SECONDS = "0.3"
 PATIENCE = 30.0
 
@@ -49,13 +49,13 @@ def trial(made: Path, generator: random.Random, folder: Path) -> str:
     files = {run: sorted(path.name for path in run.iterdir()) for run in whole}
     answered: list[tuple[str, str]] = []
     with page_process(runs) as page:
-        deeds = threading.Thread(target=_deeds, args=(page, runs, generator, answered))
-        deeds.start()
+        commands = threading.Thread(target=_requests, args=(page, runs, generator, answered))
+        commands.start()
         time.sleep(generator.uniform(0.0, MAX_DELAY))
         page.process.send_signal(signal.SIGKILL)
         page.process.wait()
-        deeds.join(PATIENCE)
-        if deeds.is_alive():
+        commands.join(PATIENCE)
+        if commands.is_alive():
             raise Failure("hung", "a client waits for a server that was killed")
     _check_recipes(folder, answered)
     _check_runs(files, answered, runs)
@@ -65,29 +65,29 @@ def trial(made: Path, generator: random.Random, folder: Path) -> str:
     return "resumed" if resumed else "nothing lost"
 
 
-def _deeds(
+def _requests(
     page: PageProcess, runs: Path, generator: random.Random, answered: list[tuple[str, str]]
 ) -> None:
     """What a person does, and what the page has confirmed, until it is dead."""
     deletable = sorted(path.parent for path in runs.rglob("recipe.toml"))
     for number in range(1000):
         name = f"made-{number}"
-        deed = generator.choice(["save", "train", "train", "delete", "stop", "resume", "save"])
+        command = generator.choice(["save", "train", "train", "delete", "stop", "resume", "save"])
         form = {"name": name, "data.corpus": "opinions", "train.seed": str(number)}
         known = [one.name for one in read_trainings(runs)]
         try:
-            if deed in ("save", "train"):
-                reply = page.post(f"/recipe/{deed}", form)
+            if command in ("save", "train"):
+                reply = page.post(f"/recipe/{command}", form)
                 if reply.status == 200:
-                    answered.append((deed, name))
-            elif deed == "delete" and deletable:
+                    answered.append((command, name))
+            elif command == "delete" and deletable:
                 run = deletable.pop(generator.randrange(len(deletable)))
                 id = id_of(run.relative_to(runs).as_posix())
                 reply = page.ask("/runs/delete", body=f"run={id}".encode())
                 if reply.status == 303:
-                    answered.append((deed, str(run)))
-            elif known and deed in ("stop", "resume"):
-                page.ask(f"/trainings/{id_of(generator.choice(known))}/{deed}", body=b"")
+                    answered.append((command, str(run)))
+            elif known and command in ("stop", "resume"):
+                page.ask(f"/trainings/{id_of(generator.choice(known))}/{command}", body=b"")
         except (OSError, http.client.HTTPException):
             return
 
@@ -102,14 +102,14 @@ def _check_recipes(folder: Path, answered: list[tuple[str, str]]) -> None:
             raise Failure("lost", f"{file.name} is half-written: {problem}") from None
         if not text.startswith(MARK) or name != file.stem:
             raise Failure("lost", f"{file.name} holds something else")
-    for deed, name in answered:
-        if deed in ("save", "train") and not (folder / f"{name}.toml").is_file():
+    for command, name in answered:
+        if command in ("save", "train") and not (folder / f"{name}.toml").is_file():
             raise Failure("lost", f"{name}.toml was confirmed, and is not there")
 
 
 def _check_runs(files: dict[Path, list[str]], answered: list[tuple[str, str]], runs: Path) -> None:
     """A run exists whole, or not at all."""
-    deleted = {name for deed, name in answered if deed == "delete"}
+    deleted = {name for command, name in answered if command == "delete"}
     for run, names in files.items():
         if str(run) in deleted and run.exists():
             raise Failure("lost", f"the deletion of {run.name} was confirmed, and it is there")
@@ -123,8 +123,8 @@ def _check_trainings(runs: Path, answered: list[tuple[str, str]]) -> int:
     home = runs.parent.resolve()
     after = Trainings(Listing(runs), home=home, command=[sys.executable, str(STAND_IN)])
     known = {one.name for one in read_trainings(runs)}
-    for deed, name in answered:
-        if deed == "train" and name not in known:
+    for command, name in answered:
+        if command == "train" and name not in known:
             raise Failure("lost", f"the training {name} was confirmed, and is not known")
     for folder in (runs / ".trainings").glob("[!.]*"):
         json.loads((folder / "training.json").read_text())

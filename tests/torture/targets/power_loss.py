@@ -20,8 +20,8 @@ def trial(made: Prepared, generator: random.Random, folder: Path) -> str:
     if not Path("/proc/self/fd").is_dir():
         return "not on this system"
     name = generator.choices(list(WEIGHTS), weights=list(WEIGHTS.values()))[0]
-    deed = made.deeds[name]
-    workspace = deed.prepare(folder)
+    command = made.commands[name]
+    workspace = command.prepare(folder)
     lost = 0
     for attempt in range(generator.choice((1, 1, 2)) if name != "import" else 1):
         store = folder / f"store{attempt}"
@@ -37,7 +37,7 @@ def trial(made: Prepared, generator: random.Random, folder: Path) -> str:
                         os.kill(os.getpid(), signal.SIGKILL)
 
                 with at_every_write(fault):
-                    return deed.do(workspace).exit_code
+                    return command.do(workspace).exit_code
 
         code = wait(forked(action))
         if code == 0:
@@ -46,7 +46,7 @@ def trial(made: Prepared, generator: random.Random, folder: Path) -> str:
             raise Failure("crashed", f"exit code {code}")
         lose_power(workspace.folder, store, generator)
         lost += 1
-    deed.check(workspace)
+    command.check(workspace)
     return f"{name}: every bit again" if lost else "finished first"
 
 

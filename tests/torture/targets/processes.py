@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.journeys.workspace import Workspace
 from tests.torture.commands import tortured
-from tests.torture.deeds import Deed, find_deeds
+from tests.torture.disk_commands import DiskCommand, find_disk_commands
 from tests.torture.harness import Failure, Target
 from tests.torture.races import Command, race
 from tests.torture.small_study import COMPARE, STUDY
@@ -38,12 +38,12 @@ INDEX = "runs/.index.json"
 @dataclass(frozen=True)
 class Prepared:
     trained: Reference
-    study: Deed
+    study: DiskCommand
 
 
 def make(home: Path) -> Prepared:
-    deeds = find_deeds(home)
-    return Prepared(deeds.trained, deeds.by_name["study"])
+    commands = find_disk_commands(home)
+    return Prepared(commands.trained, commands.by_name["study"])
 
 
 def on_a_run(made: Prepared, generator: random.Random, folder: Path) -> str:

@@ -113,8 +113,9 @@ class CachedSplit:
         return (self[i] for i in range(len(self)))
 
     def token_runs(self) -> Iterator[NDArray[Any]]:
-        """All ids in order, a shard at a time."""
-        return map(self._shard, range(len(self.meta["shards"])))
+        """All ids in order, a shard at a time, of which one is mapped: pages that stay mapped count
+        as this process's memory."""
+        return map(self._map_shard, range(len(self.meta["shards"])))
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -124,9 +125,12 @@ class CachedSplit:
     def _shard(self, number: int) -> NDArray[Any]:
         """The ids of a shard, mapped when they are first read."""
         if number not in self._mapped:
-            file = shard_folder(self.folder.parent / SHARDS, number) / f"{self.name}.tokens.bin"
-            self._mapped[number] = _memory_map(file, self.dtype)
+            self._mapped[number] = self._map_shard(number)
         return self._mapped[number]
+
+    def _map_shard(self, number: int) -> NDArray[Any]:
+        file = shard_folder(self.folder.parent / SHARDS, number) / f"{self.name}.tokens.bin"
+        return _memory_map(file, self.dtype)
 
     @property
     def name(self) -> str:

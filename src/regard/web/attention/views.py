@@ -38,7 +38,7 @@ ANSWERS = {
         for format in ("svg", "png")
     },
 }
-"Name and format of each answer, and the deed of the worker that computes it."
+"Name and format of each answer, and the method of the worker that computes it."
 EXAMPLES = ("causal", "bidirectional", "causal & sliding_window:4", "same-block:4", "prefix:3")
 
 
@@ -73,10 +73,10 @@ class AttentionViews:
         if wanted not in ANSWERS:
             raise NotFoundError("there is no such view", topic="page")
         given = dict(request.query_params)
-        order = {"do": ANSWERS[wanted], "choice": given, "name": wanted[0], "format": wanted[1]}
-        order["options"] = {key: given[key] for key in PICTURE if key in given}
-        order |= self._place(AttentionChoice.parse(given))
-        found = await while_waited_for(request, self._workers.run(order))
+        call = {"method": ANSWERS[wanted], "choice": given, "name": wanted[0], "format": wanted[1]}
+        call["options"] = {key: given[key] for key in PICTURE if key in given}
+        call |= self._place(AttentionChoice.parse(given))
+        found = await while_waited_for(request, self._workers.run(call))
         if "media_type" in found:
             body = bytes.fromhex(found["body"])
             return Response(body, media_type=found["media_type"], headers=NOT_KEPT)

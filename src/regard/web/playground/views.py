@@ -39,7 +39,7 @@ TEXT_VIEWS = ("text", "lens", "heads")
 MAX_LISTED = 300
 MAX_CURVES = 32
 GRACE_SECONDS = 4.0
-"For an order that nobody waits for: ending the worker would cost its models too."
+"For a call that nobody waits for: ending the worker would cost its models too."
 
 
 class Playground:
@@ -123,10 +123,10 @@ class Playground:
         if not answers(run) or format not in ("json", "csv"):
             raise NotFoundError("there is no such page", topic="page")
         settings = answer_settings(request.query_params, list(input_roles(run)))
-        order = self._order(run, "playground-answer", settings)
+        call = self._call(run, "playground-answer", settings)
         if format == "json":
-            return await self._json(request, order)
-        found = await while_waited_for(request, self._workers.run(order))
+            return await self._json(request, call)
+        found = await while_waited_for(request, self._workers.run(call))
         row = {
             key: value if isinstance(value, str | int | float) else json.dumps(value)
             for key, value in found.items()
@@ -194,22 +194,22 @@ class Playground:
             raise NotFoundError("there is no such page", topic="page")
         settings = text_settings(request.query_params)
         if format == "json":
-            return await self._json(request, self._order(run, f"playground-{view}", settings))
+            return await self._json(request, self._call(run, f"playground-{view}", settings))
         options = {key: one for key, one in request.query_params.items() if key in PICTURE_OPTIONS}
-        order = self._order(run, "playground-file", settings)
-        order |= {"view": view, "format": format, "options": options}
-        made = await while_waited_for(request, self._workers.run(order))
+        call = self._call(run, "playground-file", settings)
+        call |= {"view": view, "format": format, "options": options}
+        made = await while_waited_for(request, self._workers.run(call))
         body, media_type = bytes.fromhex(made["body"]), plots.FORMATS[format]
         return Response(body, media_type=media_type, headers=NOT_KEPT)
 
-    async def _json(self, request: Request, order: Mapping[str, Any]) -> Response:
-        found = await while_waited_for(request, self._workers.run(order))
+    async def _json(self, request: Request, call: Mapping[str, Any]) -> Response:
+        found = await while_waited_for(request, self._workers.run(call))
         text = json.dumps(plots.finite(found))
         return Response(text, media_type="application/json", headers=NOT_KEPT)
 
-    def _order(self, run: ListedRun, deed: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _call(self, run: ListedRun, method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         places = {"folder": str(run.folder), "root": str(self._listing.root)}
-        return {"do": deed, "grace": GRACE_SECONDS, **places, **settings}
+        return {"method": method, "grace": GRACE_SECONDS, **places, **settings}
 
     def _run(self, request: Request) -> tuple[str, ListedRun]:
         id = request.path_params["id"]

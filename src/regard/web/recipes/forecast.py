@@ -14,15 +14,15 @@ from typing import Any
 from regard.web import plots
 
 
-def forecast(order: Mapping[str, Any]) -> dict[str, Any]:
-    """The cost of the recipe in `order`, whose paths are seen from the folder `home`."""
+def forecast(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The cost of the recipe in `params`, whose paths are seen from the folder `home`."""
     from regard.runs.observer import SILENT
     from regard.runs.preflight.validate import validate_recipe
     from regard.runs.recipe import Recipe
 
-    with contextlib.chdir(order["home"]), _threads_kept():
-        recipe = Recipe.from_dictionary(order["recipe"])
-        found = validate_recipe(recipe, runs=Path(order["runs"]), observer=SILENT)
+    with contextlib.chdir(params["home"]), _threads_kept():
+        recipe = Recipe.from_dictionary(params["recipe"])
+        found = validate_recipe(recipe, runs=Path(params["runs"]), observer=SILENT)
     more = {"vocabulary": found.vocabulary, "advice": found.advice, "trained": found.ledger.total}
     return {key: plots.finite(one) for key, one in {**found.as_dict(), **more}.items()}
 

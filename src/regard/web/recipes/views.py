@@ -102,13 +102,13 @@ class RecipeForm:
         texts = read_texts(await request.body())
         draft = await run_in_threadpool(read_draft, texts, self.sources)
         recipe = check_whole(draft)
-        order = {
-            "do": "forecast",
+        call = {
+            "method": "forecast",
             "recipe": draft.table,
             "home": str(self.sources.home),
             "runs": self.sources.runs_folder.as_posix(),
         }
-        found = await while_waited_for(request, self._workers.run(order))
+        found = await while_waited_for(request, self._workers.run(call))
         with self._lock:
             while len(self._vocabularies) >= MAX_KNOWN:
                 del self._vocabularies[next(iter(self._vocabularies))]

@@ -44,7 +44,7 @@ export function drawArcs(place, { tokens, weights, query, label, choose }) {
   if (isLabelled) tokens.forEach((token, n) => svg.append(word(token, n)));
   else svg.append(element("line", { x1: 12, x2: width - 12, y1: above + 4, y2: above + 4, class: "baseline" }));
   place.replaceChildren(svg);
-  place.querySelector(".chosen-word")?.scrollIntoView?.({ block: "nearest", inline: "nearest" });
+  if (width > place.clientWidth) place.scrollLeft = x(query) - place.clientWidth / 2;
 
   function word(token, n) {
     const short = token.length > 14 ? `${token.slice(0, 13)}…` : token;

@@ -74,7 +74,9 @@ async function refresh() {
     say("");
     for (const view of ["text", "heads", "lens"]) links(document.getElementById(`save-${view}`), `${base}/${view}`, values);
     await showOthers(mine.signal);
-    await Promise.all([showHeads(values, mine.signal), showLens(values, mine.signal)]);
+    // One after the other: the worker that has the model answers all of them.
+    await showHeads(values, mine.signal);
+    await showLens(values, mine.signal);
   } catch (problem) {
     if (problem.name === "AbortError") return;
     sheet.dataset.busy = "false";

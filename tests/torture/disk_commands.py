@@ -1,4 +1,4 @@
-"""Deeds that change the disk, and what has to be true however one of them was cut short."""
+"""DiskCommands that change the disk, and what has to be true however one of them was cut short."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from regard.core.files import find_damage
 
 
 @dataclass(frozen=True)
-class Deed:
+class DiskCommand:
     """A command, the workspace it is typed in, and a check."""
 
     command: tuple[str, ...]
@@ -38,35 +38,35 @@ class Deed:
 
 
 @dataclass(frozen=True)
-class Deeds:
+class DiskCommands:
     """Of one small training, a study and an import."""
 
     trained: Reference
-    by_name: Mapping[str, Deed]
+    by_name: Mapping[str, DiskCommand]
 
 
-def find_deeds(home: Path) -> Deeds:
+def find_disk_commands(home: Path) -> DiskCommands:
     """What they start from is made below `home`, once."""
     trained = train_reference(home / "trained")
-    deeds = {
+    commands = {
         "training": _training(trained),
         "study": _study(home / "studied"),
         "import": _import(trained, home / "imported"),
         "export": _export(trained),
         "deletion": _deletion(trained),
     }
-    return Deeds(trained, deeds)
+    return DiskCommands(trained, commands)
 
 
-def _training(reference: Reference) -> Deed:
+def _training(reference: Reference) -> DiskCommand:
     def check(workspace: Workspace) -> None:
         finish_and_compare(reference, workspace)
 
     train = ("train", "tiny.toml", "--resume")
-    return Deed(train, lambda folder: fresh_copy(reference, folder), check)
+    return DiskCommand(train, lambda folder: fresh_copy(reference, folder), check)
 
 
-def _study(home: Path) -> Deed:
+def _study(home: Path) -> DiskCommand:
     judged = judge_small_study(home)
     before = shutil.ignore_patterns("runs")
     expected = _study_results(judged.folder / STUDY)
@@ -85,7 +85,7 @@ def _study(home: Path) -> Deed:
         if _study_results(workspace.folder / STUDY) != expected:
             raise Failure("lost", "other weights or verdicts than without the fault")
 
-    return Deed(COMPARE, prepare, check)
+    return DiskCommand(COMPARE, prepare, check)
 
 
 def _study_results(home: Path) -> Any:
@@ -95,7 +95,7 @@ def _study_results(home: Path) -> Any:
     return outcome["verdicts"], spreads, {str(run.relative_to(home)): weights(run) for run in runs}
 
 
-def _import(reference: Reference, home: Path) -> Deed:
+def _import(reference: Reference, home: Path) -> DiskCommand:
     """Of a folder of Hugging Face's, which an export makes."""
     shutil.rmtree(home, ignore_errors=True)
     exported = fresh_copy(reference, home, with_run=True)
@@ -121,14 +121,14 @@ def _import(reference: Reference, home: Path) -> Deed:
         if find_bytes(ours) != expected:
             raise Failure("believed", "another model folder, with a manifest that fits")
 
-    return Deed(command, prepare, check)
+    return DiskCommand(command, prepare, check)
 
 
 def find_bytes(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
-def _export(reference: Reference) -> Deed:
+def _export(reference: Reference) -> DiskCommand:
     command = ("export", RUN, "--out", "exported")
 
     def check(workspace: Workspace) -> None:
@@ -138,10 +138,10 @@ def _export(reference: Reference) -> Deed:
         if not (out / "model.safetensors").is_file() or not (out / "config.json").is_file():
             raise Failure("believed", "half an export under its final name")
 
-    return Deed(command, lambda folder: fresh_copy(reference, folder, with_run=True), check)
+    return DiskCommand(command, lambda folder: fresh_copy(reference, folder, with_run=True), check)
 
 
-def _deletion(reference: Reference) -> Deed:
+def _deletion(reference: Reference) -> DiskCommand:
     command = ("runs", "tiny", "--delete", "--yes")
 
     def check(workspace: Workspace) -> None:
@@ -153,4 +153,4 @@ def _deletion(reference: Reference) -> Deed:
         if run.exists():
             raise Failure("lost", "cannot be deleted after a killed deletion")
 
-    return Deed(command, lambda folder: fresh_copy(reference, folder, with_run=True), check)
+    return DiskCommand(command, lambda folder: fresh_copy(reference, folder, with_run=True), check)

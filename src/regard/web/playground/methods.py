@@ -1,4 +1,4 @@
-"""What the playground computes, in a worker: each deed takes an order and answers with JSON."""
+"""What the playground computes, in a worker: each method takes parameters and answers with JSON."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from regard.web.playground.drafts import Draft, Drafts, Origin, Writing
 from regard.web.playground.files import make_file
 from regard.web.playground.models import Key, LoadedModels
 
-Order = Mapping[str, Any]
+Params = Mapping[str, Any]
 ALTERNATIVES = 10
 
 _models, _drafts = LoadedModels(), Drafts()
 
 
-def text(order: Order) -> dict[str, Any]:
+def text(params: Params) -> dict[str, Any]:
     """The text of a chain of branches, token by token, with what the model expected."""
-    key, loaded = _load(order)
-    off, writing = _heads_off(order, loaded), _writing(order)
+    key, loaded = _load(params)
+    off, writing = _heads_off(params, loaded), _writing(params)
     with ablate_heads(loaded.model, off):
-        draft = _write(order, key, loaded, off)
+        draft = _write(params, key, loaded, off)
         tokens, following = token_probabilities(
             loaded.model,
             loaded.tokenizer,
@@ -61,47 +61,47 @@ def text(order: Order) -> dict[str, Any]:
         "context": loaded.model.context,
         "layers": dict(attention_layers(loaded.model)),
         "off": [list(one) for one in off],
-        "whole": _whole_model(order, key, loaded, off, draft) if off else None,
+        "whole": _whole_model(params, key, loaded, off, draft) if off else None,
         "invalid": list(invalid_reasons(loaded.folder)),
     }
 
 
-def lens(order: Order) -> dict[str, Any]:
+def lens(params: Params) -> dict[str, Any]:
     """What each layer would predict, over the last positions of the text."""
-    key, loaded = _load(order)
-    off = _heads_off(order, loaded)
+    key, loaded = _load(params)
+    off = _heads_off(params, loaded)
     with ablate_heads(loaded.model, off):
-        row = _with_stop(_write(order, key, loaded, off), loaded)
-        found = logit_lens(loaded.model, loaded.tokenizer, row, positions=order["positions"])
+        row = _with_stop(_write(params, key, loaded, off), loaded)
+        found = logit_lens(loaded.model, loaded.tokenizer, row, positions=params["positions"])
     return asdict(found)
 
 
-def heads(order: Order) -> dict[str, Any]:
+def heads(params: Params) -> dict[str, Any]:
     """The loss of the text, as the whole model writes it, without each head."""
-    key, loaded = _load(order)
-    off = _heads_off(order, loaded)
-    row = _with_stop(_write(order, key, loaded, ()), loaded)
+    key, loaded = _load(params)
+    off = _heads_off(params, loaded)
+    row = _with_stop(_write(params, key, loaded, ()), loaded)
     effects = head_effects(loaded.model, row, off=off)
     return {**asdict(effects), "off": [list(one) for one in off]}
 
 
-def file(order: Order) -> dict[str, Any]:
+def file(params: Params) -> dict[str, Any]:
     """A view of a text as a file, in hexadecimal."""
-    found = TEXT_VIEWS[order["view"]](order)
-    made = make_file(order["view"], found, format=order["format"], options=order["options"])
+    found = TEXT_VIEWS[params["view"]](params)
+    made = make_file(params["view"], found, format=params["format"], options=params["options"])
     return {"body": made.hex()}
 
 
-def answer(order: Order) -> dict[str, Any]:
+def answer(params: Params) -> dict[str, Any]:
     """The answer of a task's model to a row."""
-    run = Path(order["folder"])
-    key, loaded = _models.get(run, root=Path(order["root"]))
-    return answer_row(key, loaded, run, fields=order["fields"], item=order["item"])
+    run = Path(params["folder"])
+    key, loaded = _models.get(run, root=Path(params["root"]))
+    return answer_row(key, loaded, run, fields=params["fields"], item=params["item"])
 
 
 TEXT_VIEWS = {"text": text, "lens": lens, "heads": heads}
 
-DEEDS: dict[str, Callable[[Order], dict[str, Any]]] = {
+METHODS: dict[str, Callable[[Params], dict[str, Any]]] = {
     "playground-text": text,
     "playground-lens": lens,
     "playground-heads": heads,
@@ -111,10 +111,10 @@ DEEDS: dict[str, Callable[[Order], dict[str, Any]]] = {
 
 
 def _whole_model(
-    order: Order, key: Key, loaded: LoadedModel, off: Sequence[Head], ablated: Draft
+    params: Params, key: Key, loaded: LoadedModel, off: Sequence[Head], ablated: Draft
 ) -> dict[str, Any]:
     """What all heads together write, and the loss of that one text with and without the heads."""
-    whole = _write(order, key, loaded, ())
+    whole = _write(params, key, loaded, ())
     row = _with_stop(whole, loaded)
     loss, n = mean_row_loss(loaded.model, row)
     with ablate_heads(loaded.model, off):
@@ -137,34 +137,34 @@ def _departure(whole: Draft, other: Draft) -> int | None:
     return position
 
 
-def _load(order: Order) -> tuple[Key, LoadedModel]:
-    key, loaded = _models.get(Path(order["folder"]), root=Path(order["root"]))
+def _load(params: Params) -> tuple[Key, LoadedModel]:
+    key, loaded = _models.get(Path(params["folder"]), root=Path(params["root"]))
     if not (decodes_rows(loaded.model) or decodes_source(loaded.model)):
-        raise UserError(f"{Path(order['folder']).name} writes no text", topic="playground")
+        raise UserError(f"{Path(params['folder']).name} writes no text", topic="playground")
     return key, loaded
 
 
-def _writing(order: Order) -> Writing:
+def _writing(params: Params) -> Writing:
     names = ("beam", "temperature", "top_k", "top_p")
-    strategy = choose_strategy(**{name: order[name] for name in names})
-    return Writing(order["prompt"], strategy, order["max_new_tokens"], order["seed"])
+    strategy = choose_strategy(**{name: params[name] for name in names})
+    return Writing(params["prompt"], strategy, params["max_new_tokens"], params["seed"])
 
 
-def _write(order: Order, key: Key, loaded: LoadedModel, off: Sequence[Head]) -> Draft:
-    branches = [(position, token) for position, token in order["branches"]]
-    return _drafts.write(loaded, _writing(order), branches, key=key, off=off)
+def _write(params: Params, key: Key, loaded: LoadedModel, off: Sequence[Head]) -> Draft:
+    branches = [(position, token) for position, token in params["branches"]]
+    return _drafts.write(loaded, _writing(params), branches, key=key, off=off)
 
 
-def _heads_off(order: Order, loaded: LoadedModel) -> tuple[Head, ...]:
-    """The heads of an order, each given by the number of its layer and its own."""
+def _heads_off(params: Params, loaded: LoadedModel) -> tuple[Head, ...]:
+    """The heads of a call, each given by the number of its layer and its own."""
     layers = list(attention_layers(loaded.model))
-    for layer, _ in order["off"]:
+    for layer, _ in params["off"]:
         if layer >= len(layers):
             raise UserError(
                 f"there is no attention layer {layer}: the model has {len(layers)}",
                 topic="playground",
             )
-    return tuple(Head(layers[layer], head) for layer, head in order["off"])
+    return tuple(Head(layers[layer], head) for layer, head in params["off"])
 
 
 def _with_stop(draft: Draft, loaded: LoadedModel) -> DecodedRow:

@@ -59,20 +59,20 @@ COLUMNS = (
     *("kind", "layer", "head", "query", "query_token", "key", "key_token", "may_attend", "weight"),
 )
 
-Order = Mapping[str, Any]
+Params = Mapping[str, Any]
 Floats = NDArray[np.float64]
 
 
 class View:
     """All that an address asks for, computed when it is needed."""
 
-    def __init__(self, order: Order) -> None:
-        self.choice = AttentionChoice.parse(order["choice"])
-        text, folder = self.choice.text, order.get("folder")
+    def __init__(self, params: Params) -> None:
+        self.choice = AttentionChoice.parse(params["choice"])
+        text, folder = self.choice.text, params.get("folder")
         self.source: KindModels = (
             _fresh(text, self.choice.fresh.model_dump_json())
             if folder is None
-            else _trained(text, Path(folder), Path(order["root"]))
+            else _trained(text, Path(folder), Path(params["root"]))
         )
         self.length = len(self.source.row.ids)
         self.expression = self.choice.mask.strip() or self.source.visibility
@@ -111,9 +111,9 @@ class View:
         return layer, min(max(self.choice.head, 0), len(reading.attention[layer].weights) - 1)
 
 
-def view(order: Order) -> dict[str, Any]:
+def view(params: Params) -> dict[str, Any]:
     """What the browser draws."""
-    wanted = View(order)
+    wanted = View(params)
     readings = wanted.readings()
     read = [one for one in readings.values() if isinstance(one, KindReading)]
     layers = max((len(one.attention) for one in read), default=1)
@@ -135,9 +135,9 @@ def view(order: Order) -> dict[str, Any]:
     }
 
 
-def audit(order: Order) -> dict[str, Any]:
+def audit(params: Params) -> dict[str, Any]:
     """The leak test of every kind on this row, under this mask, against the declared one."""
-    wanted = View(order)
+    wanted = View(params)
     declared = wanted.declared_table()
     found = []
     for kind in wanted.kinds:
@@ -167,9 +167,9 @@ def audit(order: Order) -> dict[str, Any]:
     return {"declared": wanted.declared, "kinds": plots.finite(found)}
 
 
-def numbers(order: Order) -> dict[str, Any]:
+def numbers(params: Params) -> dict[str, Any]:
     """The weights as numbers: of all heads, or of the chosen one where there are too many."""
-    wanted = View(order)
+    wanted = View(params)
     kinds: list[dict[str, Any]] = []
     for kind, found in wanted.readings().items():
         if isinstance(found, str):
@@ -199,10 +199,10 @@ def numbers(order: Order) -> dict[str, Any]:
     }
 
 
-def table(order: Order) -> dict[str, Any]:
+def table(params: Params) -> dict[str, Any]:
     """The weights of the chosen head of each kind, a row for each pair that may attend or has a
     weight."""
-    wanted = View(order)
+    wanted = View(params)
     text, tokens, count = io.StringIO(), wanted.source.row.tokens, 0
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -226,15 +226,15 @@ def table(order: Order) -> dict[str, Any]:
     return {"body": text.getvalue().encode().hex(), "media_type": "text/csv; charset=utf-8"}
 
 
-def picture(order: Order) -> dict[str, Any]:
+def picture(params: Params) -> dict[str, Any]:
     """The workbench on paper, as SVG or PNG; or its mask alone."""
-    wanted = View(order)
-    theme, width = plots.picture_options(order["options"])
-    if order["name"] == "mask":
+    wanted = View(params)
+    theme, width = plots.picture_options(params["options"])
+    if params["name"] == "mask":
         drawn = _mask_picture(wanted, theme=plots.THEMES[theme], width=width)
     else:
         drawn = _heads_picture(wanted, theme=plots.THEMES[theme], width=width)
-    if order["format"] == "png":
+    if params["format"] == "png":
         return {"body": drawn.png(theme=plots.THEMES[theme]).hex(), "media_type": "image/png"}
     return {"body": drawn.svg().encode().hex(), "media_type": "image/svg+xml"}
 
@@ -348,7 +348,7 @@ def _trained(text: str, folder: Path, root: Path) -> TrainedModels:
 _models = LoadedModels()
 _built: WeakKeyDictionary[Model, dict[str, KindModel]] = WeakKeyDictionary()
 
-DEEDS = {
+METHODS = {
     "attention": view,
     "attention-audit": audit,
     "attention-numbers": numbers,
