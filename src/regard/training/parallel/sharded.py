@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from regard.models.model import Model
@@ -43,11 +43,17 @@ class ShardedModel:
     def __init__(self, model: Model, machine: Machine) -> None:
         """Takes over `model`, whose weights are the same on every rank."""
         mesh = init_device_mesh(torch.device(machine.device).type, (dist.get_world_size(),))
-        # No policy of precision: weights are gathered in float32, and autocast rounds them where it
-        # does in one process. In bfloat16 norms would meet inputs in float32, which a CPU refuses.
+        policy = MixedPrecisionPolicy()
+        # Elsewhere autocast rounds what was gathered in float32: a CPU has no norm with weights
+        # in bfloat16 and inputs in float32.
+        if machine.precision == "bf16" and machine.device.startswith("cuda"):
+            # Residual stream, embedding and output layer stay in float32, as under autocast.
+            policy = MixedPrecisionPolicy(
+                param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False
+            )
         for stack in model.body.stacks.values():
             for block in stack.blocks:
-                fully_shard(block, mesh=mesh)
+                fully_shard(block, mesh=mesh, mp_policy=policy)
         fully_shard(model, mesh=mesh)
         for module in model.modules():
             if isinstance(module, FSDPModule):
