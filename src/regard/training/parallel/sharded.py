@@ -44,7 +44,9 @@ class ShardedModel:
         """Takes over `model`, whose weights are the same on every rank."""
         mesh = init_device_mesh(torch.device(machine.device).type, (dist.get_world_size(),))
         policy = MixedPrecisionPolicy()
-        if machine.precision == "bf16":
+        # Elsewhere autocast rounds what was gathered in float32: a CPU has no norm with weights
+        # in bfloat16 and inputs in float32.
+        if machine.precision == "bf16" and machine.device.startswith("cuda"):
             # Residual stream, embedding and output layer stay in float32, as under autocast.
             policy = MixedPrecisionPolicy(
                 param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False
