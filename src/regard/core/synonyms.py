@@ -204,7 +204,7 @@ _IN_TABLES: Mapping[str, str] = {
     "train": (
         "epochs max_steps batch_tokens batches accumulate lr min_lr_ratio warmup_ratio seed "
         "weight_decay max_grad_norm evaluate_every evaluate_documents patience sample_every "
-        "checkpoint_every keep_checkpoints device precision parallel threads "
+        "checkpoint_every keep_checkpoints device precision compile parallel threads "
         "tensorboard"
     ),
     "adapt": "rank alpha targets",
@@ -224,7 +224,7 @@ _SCHEDULE = (
 )
 _QUANTISED = "regard trains in fp32 or bf16; set train.precision"
 _LOGGING = "regard has no external logging; use train.tensorboard = true, or events.jsonl of a run"
-_COMPILE = "regard has no torch.compile, it brings kernels of its own; leave it out"
+_KERNELS = "regard chooses kernels itself; leave it out"
 _LABELS = "regard finds the labels in the training rows; leave it out"
 _MANY = "torchrun starts the processes: torchrun --nproc-per-node N -m regard train RECIPE"
 _DIVIDED = "regard divides batches or shards the model over processes; set train.parallel"
@@ -239,8 +239,8 @@ _INSTEAD_OF: Mapping[str, str] = {
     "load_in_8bit load_in_4bit quantization quantize": _QUANTISED,
     "wandb use_wandb wandb_project mlflow comet report_to logger logging log_every": _LOGGING,
     "logging_steps log_interval log_level verbose": _LOGGING,
-    "compile torch_compile flash_attention use_flash_attention flash_attn jit": _COMPILE,
-    "attn_implementation gradient_checkpointing use_cache": _COMPILE,
+    "flash_attention use_flash_attention flash_attn": _KERNELS,
+    "attn_implementation gradient_checkpointing use_cache": _KERNELS,
     "num_labels n_labels num_classes n_classes classes id2label label2id": _LABELS,
     "world_size nproc_per_node num_nodes nnodes num_processes": _MANY,
     "tp pp tensor_parallel pipeline_parallel": _DIVIDED,

@@ -224,16 +224,21 @@ def code_of(problem: BaseException) -> int:
 
 def _leave(ranks: JoinedRanks, *, without: Sequence[int] = ()) -> None:
     """End together, so that no launcher stops those who are not through with saying why."""
+    others = [rank for rank in range(ranks.size) if rank not in (*without, ranks.rank)]
     with suppress(RuntimeError):
         ranks.store.set(f"left/{ranks.rank}", "")
-        deadline = time.monotonic() + LEAVE_SECONDS
-        while time.monotonic() < deadline:
-            others = [rank for rank in range(ranks.size) if rank not in without]
-            if all(ranks.store.check([f"left/{rank}"]) for rank in others):
-                break
+        _wait_for(ranks.store, [f"left/{rank}" for rank in others])
+        if ranks.launch.hosts_store:  # torch complains to those who still look when it is gone
+            _wait_for(ranks.store, [f"looked/{rank}" for rank in others])
             time.sleep(PAUSE)
-        if ranks.launch.hosts_store:  # torch complains where the others still look
-            time.sleep(4 * PAUSE)
+        else:
+            ranks.store.set(f"looked/{ranks.rank}", "")
+
+
+def _wait_for(store: dist.Store, keys: Sequence[str]) -> None:
+    deadline = time.monotonic() + LEAVE_SECONDS
+    while time.monotonic() < deadline and not all(store.check([key]) for key in keys):
+        time.sleep(PAUSE)
 
 
 def _ignore_signals() -> None:
