@@ -133,6 +133,7 @@ def test_disk_errors_give_exit_code_2(
         MemoryError(),
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 16 TB"),
         RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
     ],
 )
 def test_out_of_memory_gives_exit_code_2(

@@ -73,7 +73,7 @@ def run_command(command: Callable[[], object]) -> None:
 
 def _sentence(problem: BaseException) -> str | None:
     """Of an error that the machine causes and a person can fix."""
-    if isinstance(problem, OSError):
+    if isinstance(problem, OSError) and problem.errno != errno.ENOMEM:
         return disk_error(problem)
     if isinstance(problem, UnicodeEncodeError):
         return path_encoding_error(problem)

@@ -42,7 +42,8 @@ def zero_masking_trained(
     Rolls of a fair die cannot be predicted: without leakage no model has a loss below log 6 on
     unseen rolls. The decoder with −∞ before the softmax converges to it. With zeros after the
     softmax the loss falls far below, because the next roll leaks into every position through the
-    softmax denominator; only the last position of a sequence, which has no future, is at chance.
+    softmax denominator; only the last position of a sequence, which has no future, does no
+    better than chance.
 
     The low loss is useless: in generation the next roll is not there to leak. Evaluated on
     sequences truncated after each position, the loss is worse than chance.
@@ -72,7 +73,7 @@ def zero_masking_trained(
         checks=[
             near("loss on unseen rolls, −∞ before", causal[0], chance, within=0.03),
             below("loss on unseen rolls, 0 after", leaking[0], 0.5 * chance),
-            near("loss at the last position, 0 after", leaking[1], chance, within=0.1),
+            above("loss at the last position, 0 after", leaking[1], 0.98 * chance),
             above("loss on truncated sequences, 0 after", leaking[2], chance),
             near("loss on truncated sequences, −∞ before", causal[2], causal[0], within=1e-3),
         ],
