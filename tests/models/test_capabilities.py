@@ -34,8 +34,6 @@ ALLOWED = {
         for head in ("SpanHead", "TokenHead", "ClassificationHead", "ValueHead")
     },
     ("runs/models/model_subject.py", "Model"): "separates regard's models from foreign ones",
-    ("training/planning/step_memory.py", "Block"): "counts what fsdp gathers at a time",
-    ("web/playground/answers.py", "ContrastiveModel"): "narrows to what a retrieval task trains",
     ("runs/recipe.py", "Family"): "reads a value of any type before it is validated",
 }
 

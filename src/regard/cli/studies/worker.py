@@ -1,6 +1,6 @@
 """`regard worker`, hidden: trains what a study sends on standard input, one recipe after another.
 
-What each training prints goes to its own log. Its own files are executed anew for each. Where one
+What each training prints goes to its own log. Its own files are executed again for each. Where one
 leaves something behind for the next (`core/process/process_state.py`), the process ends, and the
 study starts another. The messages are listed in `studies/engines/worker_process.py`.
 """

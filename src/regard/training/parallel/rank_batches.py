@@ -78,7 +78,7 @@ def rows_by_rank(rows: int, size: int) -> tuple[int, ...]:
 
 
 def uneven_batches(plan: BatchPlan, *, accumulate: int, size: int) -> tuple[int, int]:
-    """How many batches of the plan the ranks cannot share evenly, and how many of these leave a
+    """How many batches of the plan the ranks cannot divide evenly, and how many of these leave a
     rank without a row."""
     uneven = empty = 0
     for rows in plan:

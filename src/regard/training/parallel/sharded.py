@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
 
 class ShardedModel:
-    """A model whose parameters the ranks share."""
+    """A model whose parameters are sharded over the ranks."""
 
     def __init__(self, model: Model, machine: Machine) -> None:
         """Takes over `model`, whose weights are the same on every rank."""

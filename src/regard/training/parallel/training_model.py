@@ -1,5 +1,5 @@
-"""What is trained, and how it is saved: the whole model of one process or of each rank, or the
-model that ranks share."""
+"""What is trained, and how it is saved: a model that is whole in one process or replicated on every
+rank, or one that is sharded over the ranks."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def begin_training(
             hint="Start all of them on machines of one kind, with the same versions.",
         )
     if ranks.size > 1 and settings.parallel == "fsdp":
-        return SharedModel(model, settings, machine=machine, ranks=ranks)
-    return WholeModel(model, settings, ranks=ranks)
+        return ShardedTrainingModel(model, settings, machine=machine, ranks=ranks)
+    return ReplicatedTrainingModel(model, settings, ranks=ranks)
 
 
-class WholeModel:
+class ReplicatedTrainingModel:
     """Of one process, or the same on every rank."""
 
     def __init__(self, model: Model, settings: Train, *, ranks: OneRank) -> None:
@@ -125,7 +125,7 @@ class WholeModel:
         self.ranks.first_decides("checkpoint", write)
 
 
-class SharedModel:
+class ShardedTrainingModel:
     """Sharded over the ranks; rank 0 also keeps the whole model, for all but training."""
 
     def __init__(self, model: Model, settings: Train, *, machine: Machine, ranks: OneRank) -> None:

@@ -27,7 +27,6 @@ from torch.utils._pytree import tree_leaves
 
 from regard.batch import Batch
 from regard.core.errors import UserError
-from regard.models.blocks.block import Block
 from regard.models.model import Model
 
 MOMENT_BYTES = 8
@@ -94,7 +93,8 @@ def count_step(
                 terms = model(batch)
             loss: Any = sum(term.sum / 2.0 for term in terms.values())
             loss.backward()
-    blocks = [_values(one.parameters()) for one in model.modules() if isinstance(one, Block)]
+    stacks = model.body.stacks.values()
+    blocks = [_values(one.parameters()) for stack in stacks for one in stack.blocks]
     return StepMemory(
         parameters=live.parameter_bytes,
         gradients=sum(one.numel() * one.element_size() for one in trained),

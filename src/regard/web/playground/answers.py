@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -41,9 +41,8 @@ class Indexes:
 
     def get(self, key: Key, loaded: LoadedModel, run: Path) -> SearchIndex:
         if self._index is None or self._key != key:
-            problem, model = loaded.problem, loaded.model
+            problem, model = loaded.problem, cast(ContrastiveModel, loaded.model)
             assert isinstance(problem, RetrievalProblem)
-            assert isinstance(model, ContrastiveModel)
             collection = problem.task.documents or _documents_of_dev(run)
             self._index = problem.build_index(model, collection)
             self._key = key

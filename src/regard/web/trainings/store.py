@@ -91,7 +91,7 @@ def save_recipe(home: Path, name: str, toml: str) -> Path:
 
 
 def record_training(runs: Path, name: str) -> StartedTraining:
-    """Make its folder, anew if a former attempt left one."""
+    """Make its folder, again if a former attempt left one."""
     training = StartedTraining(name, runs, datetime.now(UTC).isoformat(timespec="seconds"))
     record = {"schema": SCHEMA, "recipe": f"{name}.toml", "started": training.started}
     with atomic_folder(training.folder) as inside:
