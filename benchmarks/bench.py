@@ -141,7 +141,7 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "cpu": cpu_name(),
         "simd": cpu.simd_capability(),
-        "kernels": library.LIBRARY.name if library.LIBRARY else "none",
+        "kernels": library.description(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "load": os.getloadavg()[0],

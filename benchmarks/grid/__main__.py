@@ -153,7 +153,7 @@ def machine() -> dict[str, Any]:
         "cores": cpu.usable_cores(),
         "cpu": cpu_name(),
         "simd": cpu.simd_capability(),
-        "kernels": library.LIBRARY.name if library.LIBRARY else "none",
+        "kernels": library.description(),
         "torch": torch.__version__,
         "real_time": has_real_time_priority(),
     }

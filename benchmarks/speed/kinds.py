@@ -40,7 +40,8 @@ GROUP = "kinds of attention"
 HEADS, WIDTH = 4, 32
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 GROUPED_LENGTH = 4096
-DOT_PATH = "kernel" if library.LIBRARY else "fused-causal"
+DOT_IS_KERNEL = library.LIBRARY is not None and library.REPLACES_MATMUL
+DOT_PATH = "kernel" if DOT_IS_KERNEL else "fused-causal"
 KINDS: dict[str, Callable[[], AttentionKind]] = {"additive": Additive, "dot": Dot}
 DEMO = Size("recipes/small-gpt.toml", 48, 3, 3, 4_400, rows=16, positions=64)
 DEMO_STEPS = 12
@@ -48,7 +49,7 @@ DEMO_STEPS = 12
 STUDY_WORKER = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 "As a study starts its workers."
 WITH_AND_WITHOUT_KERNELS = {"CPU kernels": {}, "torch's operations": {"REGARD_KERNELS": "off"}}
-BLOCK_PATH = "kernel" if library.LIBRARY else "query-blocks"
+BLOCK_PATH = "kernel" if DOT_IS_KERNEL else "query-blocks"
 
 
 def rows(*, rounds: int = 7) -> Iterator[Row]:

@@ -22,6 +22,5 @@ def print_version() -> None:
     from regard.ops.cpu import library
     from regard.training.device import best_device
 
-    kernels = library.LIBRARY
-    print(f"kernels {kernels.name if kernels else 'of torch alone'} (CPU: {simd_capability()})")
+    print(f"kernels {library.description()} (CPU: {simd_capability()})")
     print(f"device {best_device()}")

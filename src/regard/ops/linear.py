@@ -42,6 +42,7 @@ def supports(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     return (
         x.numel() * outputs >= MIN_PRODUCTS
         and min(inputs, outputs) >= MIN_WIDTH
+        and library.REPLACES_MATMUL
         and library.in_use()
         and library.LIBRARY is not None
         and x.numel() >= MIN_ROWS[library.LIBRARY.name] * inputs

@@ -55,12 +55,13 @@ def choose_machine(device: str, *, threads: int = 0, precision: str = "auto") ->
     precision = _choose_precision(precision, chosen)
     torch.set_num_threads(threads or usable_cores())
     tune_malloc()
-    kernels = library.LIBRARY
     return Machine(
         device=chosen,
         precision=precision,
         threads=torch.get_num_threads(),
-        products=f"regard, {kernels.name}" if kernels and chosen == "cpu" else "torch",
+        products=f"regard, {library.description()}"
+        if library.LIBRARY and chosen == "cpu"
+        else "torch",
         torch=torch.__version__,
         python=platform.python_version(),
         platform=platform.platform(terse=True),

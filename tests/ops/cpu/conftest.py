@@ -15,6 +15,7 @@ def kernel_library(request, monkeypatch):
     if loaded is None:
         pytest.skip("the kernels were not built: no C compiler, or not x86-64")
     monkeypatch.setattr(library, "LIBRARY", loaded)
+    monkeypatch.setattr(library, "REPLACES_MATMUL", True)
     return loaded
 
 

@@ -8,30 +8,42 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard.attention.attend import attend
+from regard.attention.function import HeadShape
+from regard.attention.kinds.additive import Additive
+from regard.attention.kinds.dot import Dot
 from regard.attention.masks.mask import Grid, causal
 from regard.attention.paths.kernels import kernel_attention
 from regard.attention.paths.query_blocks import BlockedAttention
 from regard.core.process import cpu
-from regard.ops.cpu import library
+from regard.ops import cross_entropy, linear
+from regard.ops.cpu import decode, library
 
 SOURCES = Path(library.__file__).parent
 
 
+@pytest.fixture
+def by_shape():
+    """The shapes where kernels are chosen stay as they are."""
+
+
 @pytest.mark.parametrize(
-    ("capability", "amd", "variable", "names"),
+    ("capability", "amd", "variable", "names", "matmuls_too"),
     [
-        ("AVX2", True, None, ("avx2",)),
-        ("AVX2", False, None, ("avx2",)),
-        ("AVX512", True, None, ("avx512", "avx2")),
-        ("AVX512", False, None, ()),
-        ("DEFAULT", True, None, ()),
-        ("AVX512", True, "off", ()),
-        ("AVX512", True, "avx2", ("avx2",)),
-        ("AVX512", False, "avx512", ("avx512",)),
-        ("AVX2", True, "avx512", ()),
+        ("AVX2", True, None, ("avx2",), True),
+        ("AVX2", False, None, ("avx2",), True),
+        ("AVX512", True, None, ("avx512", "avx2"), True),
+        ("AVX512", False, None, ("avx512",), False),
+        ("DEFAULT", True, None, (), True),
+        ("AVX512", True, "off", (), True),
+        ("AVX512", True, "avx2", ("avx2",), True),
+        ("AVX512", False, "avx512", ("avx512",), True),
+        ("AVX2", True, "avx512", (), True),
     ],
 )
-def test_cpu_and_environment_decide_the_library(capability, amd, variable, names, monkeypatch):
+def test_cpu_and_environment_decide_the_kernels(
+    capability, amd, variable, names, matmuls_too, monkeypatch
+):
     monkeypatch.setattr(cpu, "simd_capability", lambda: capability)
     monkeypatch.setattr(cpu, "is_amd", lambda: amd)
     if variable is None:
@@ -39,6 +51,29 @@ def test_cpu_and_environment_decide_the_library(capability, amd, variable, names
     else:
         monkeypatch.setenv(library.ENVIRONMENT_VARIABLE, variable)
     assert library.preferred_libraries() == names
+    assert library.outruns_matmul() == matmuls_too
+
+
+@pytest.mark.parametrize("replaces_matmul", [True, False])
+def test_where_torchs_matmul_is_faster_kernels_do_what_is_no_matmul(
+    replaces_matmul, kernel_library, by_shape, monkeypatch
+):
+    """As on an Intel with AVX-512, which torch's matmuls are tuned for."""
+    monkeypatch.setattr(library, "REPLACES_MATMUL", replaces_matmul)
+    assert library.description().endswith("matmuls of torch") != replaces_matmul
+    q = torch.randn(4, 2, 64, 32)
+    shape = HeadShape(width=32, heads=2, context=64)
+    dot, additive = (
+        attend(q, q, q, causal(), settings.build(shape)) for settings in (Dot(), Additive())
+    )
+    assert (dot.path == "kernel") == replaces_matmul
+    assert additive.path == "kernel"
+    x, weight = torch.randn(4096, 64), torch.randn(64, 64)
+    assert linear.supports(x, weight, None) == replaces_matmul
+    assert decode.supports(x) == replaces_matmul
+    ones = torch.ones(len(x))
+    used = [cross_entropy.supports(x, torch.randn(v, 64), ones) for v in (65, 7999, 8000)]
+    assert used == [False, replaces_matmul, True]
 
 
 def test_library_of_another_version_is_not_loaded(kernel_library, monkeypatch):

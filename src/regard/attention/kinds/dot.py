@@ -28,6 +28,7 @@ from regard.attention.kinds import AttentionKind, kind
 from regard.attention.paths import flex, kernels
 from regard.attention.paths.dot_blocks import dot_blocks
 from regard.attention.paths.query_blocks import BlockedAttention
+from regard.ops.cpu import library
 
 BLOCK_LENGTHS = range(320, 641)
 MIN_BLOCK_PAIRS = 2**21
@@ -47,7 +48,7 @@ class Dot(AttentionKind):
 class DotProduct(ScaledDotScores):
     def fast(self, inputs: AttentionInputs) -> AttentionOutput:
         q, k, v, mask, bias = inputs.q, inputs.k, inputs.v, inputs.mask, inputs.bias
-        by_kernel = kernels.supports(inputs, q, k)
+        by_kernel = library.REPLACES_MATMUL and kernels.supports(inputs, q, k)
         if by_kernel or _blocks_are_faster(inputs):
             blocked = BlockedAttention.from_inputs(inputs)
             if by_kernel:

@@ -22,7 +22,11 @@ PackedLinear = Callable[[Tensor], Tensor]
 def supports(*tensors: Tensor) -> bool:
     """Whether these kernels can be used: no dispatch mode is active, for they are no operators.
     They are called 30 times a token for microseconds each; dispatch would cost 4 % of it."""
-    return _get_current_dispatch_mode() is None and library.supports(*tensors)
+    return (
+        library.REPLACES_MATMUL
+        and _get_current_dispatch_mode() is None
+        and library.supports(*tensors)
+    )
 
 
 def packed_linear(weight: Tensor, bias: Tensor | None, *, activation_id: int) -> PackedLinear:

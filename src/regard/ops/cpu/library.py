@@ -1,8 +1,9 @@
 """The compiled kernels: which libraries there are, which one is used here, and how it is called.
 
 They are compiled when regard is installed, where there is a C compiler: once for CPUs with AVX2,
-once for CPUs with AVX-512. Both were measured on AMD; Intel CPUs with AVX-512, which torch's own
-kernels are tuned for, use none.
+once for CPUs with AVX-512. Both were measured on AMD. Intel CPUs with AVX-512, which torch's own
+matmuls are tuned for, use those that fuse what torch writes to memory in between: additive
+attention, and the cross-entropy of a large vocabulary.
 """
 
 from __future__ import annotations
@@ -97,13 +98,28 @@ def preferred_libraries() -> tuple[str, ...]:
     if requested in SUPPORTED_ON:
         return (requested,) if capability in SUPPORTED_ON[requested] else ()
     if capability == "AVX512":
-        return ("avx512", "avx2") if cpu.is_amd() else ()
+        return ("avx512", "avx2") if cpu.is_amd() else ("avx512",)
     return ("avx2",) if capability == "AVX2" else ()
+
+
+def outruns_matmul() -> bool:
+    """Whether the kernels are also faster than torch where all they replace is a matmul, or
+    attention by torch's fused one: linear layers, dot-product attention, decoding."""
+    requested = os.environ.get(ENVIRONMENT_VARIABLE) in SUPPORTED_ON
+    return requested or cpu.is_amd() or cpu.simd_capability() != "AVX512"
 
 
 LIBRARY = next(
     (loaded for loaded in map(load_library, preferred_libraries()) if loaded is not None), None
 )
+REPLACES_MATMUL = outruns_matmul()
+
+
+def description() -> str:
+    """What a person is told of the kernels in use."""
+    if LIBRARY is None:
+        return "of torch alone"
+    return LIBRARY.name if REPLACES_MATMUL else f"{LIBRARY.name}, matmuls of torch"
 
 
 _USED: ContextVar[bool] = ContextVar("kernels are used", default=True)
