@@ -7,7 +7,6 @@ dropout keeps. Shapes: b batch, h heads, i query, j key, d head width. Masks: Tr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -130,8 +129,9 @@ def _reachable_keys(
     return columns, mask.materialize(grid.crop(rows, columns)).float()
 
 
-@lru_cache(maxsize=8)
 def _lower_triangle(length: int, device: torch.device) -> Tensor:
+    # Not kept for the next call: that one may have gradients where this one is in inference mode,
+    # or values where this one's tensors are fake.
     return torch.ones(1, 1, length, length, device=device).tril_()
 
 
