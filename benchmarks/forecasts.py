@@ -1,8 +1,9 @@
 """How near a training's own forecast comes to the time that it takes, over ten recipes.
 
 Each is typed as `regard train RECIPE` with empty caches. What it takes is the time between the
-events `start` and the finished results: updates, evaluations, baselines and samples. The forecast
-is the first one that the run printed; the last one was corrected while it ran.
+events `start` and the finished results, to the millisecond: updates, evaluations, samples, and of
+language models the n-grams. The forecast is the first one that the run printed; the last one was
+corrected while it ran.
 """
 
 from __future__ import annotations

@@ -46,6 +46,14 @@ class Experiment:
     initial_model: InitialModel | None
     remarks: tuple[str, ...] = ()
     "How the settings fit the data and the machine, as said before training."
+    position_seconds: float | None = None
+    "Of a position in evaluation, once `prepare_evaluation` has timed it."
+
+    def prepare_evaluation(self, observer: Observer) -> None:
+        """Before training: what evaluations take of the data alone, and their speed."""
+        self.prepared.prepare_evaluation(observer)
+        device = self.machine.device
+        self.position_seconds = self.prepared.position_seconds(self.model, device=device)
 
     def config(self) -> dict[str, Any]:
         """What it takes to build the model again, for config.json."""
@@ -146,14 +154,14 @@ def _threads(model: Model, loader: BatchLoader, ranks: OneRank) -> int:
 def training_plan(experiment: Experiment) -> Plan:
     """How much there is to train and to evaluate."""
     loader, prepared = experiment.loader, experiment.prepared
-    final = prepared.evaluation_positions(evaluations=0)
     return Plan(
         steps=loader.steps,
         evaluate_every=experiment.recipe.train.evaluate_every,
         batch_positions=loader.mean_positions(),
-        dev_positions=prepared.evaluation_positions(evaluations=1) - final,
-        final_positions=final,
+        dev_positions=prepared.dev_positions(experiment.recipe.train.evaluate_documents),
+        final_positions=prepared.final_positions(),
         parameters=sum(p.numel() for p in experiment.model.parameters()),
+        position_seconds=experiment.position_seconds,
     )
 
 
@@ -165,6 +173,10 @@ def forecast_experiment(experiment: Experiment) -> Forecast:
         [loader.build_batch(rows, epoch=0) for rows in loader.plan(0)[:TRIAL_BATCHES]],
         experiment.recipe.train,
         training_plan(experiment),
-        evaluate=lambda copy: experiment.prepared.evaluate_dev(copy, device=machine.device),
+        evaluate=lambda copy: experiment.prepared.evaluate_dev(
+            copy,
+            device=machine.device,
+            documents=experiment.recipe.train.evaluate_documents,
+        ),
         machine=machine,
     )

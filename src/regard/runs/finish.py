@@ -104,4 +104,5 @@ def _cost(experiment: Experiment, state: TrainingState) -> CostRecord:
 
 
 def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    """To the millisecond: short trainings last seconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -135,6 +135,7 @@ def _run_locked(
         if audit is None:
             observer.on_progress("auditing", 0, None)
             audit = audit_or_reuse(experiment, again=audit_again)
+        experiment.prepare_evaluation(observer)
         if is_finished is None:
             create_run(folder, resolved)  # only now: a recipe that fails leaves no folder
         write_audit(run.audit_file, audit)
@@ -281,7 +282,9 @@ def _hooks(
 
         def evaluate_dev() -> object:
             device = experiment.machine.device
-            return record_table(prepared.evaluate_dev(experiment.model, device=device))
+            documents = settings.evaluate_documents
+            result = prepared.evaluate_dev(experiment.model, device=device, documents=documents)
+            return record_table(result)
 
         return restore_record(EvalResult, ranks.first_decides("evaluation", evaluate_dev))
 

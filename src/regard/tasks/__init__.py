@@ -170,6 +170,8 @@ class Problem(ABC, Generic[AnyModel]):
     """A task with a tokenizer and the state derived from its training rows."""
 
     metric: Metric
+    tunes: ClassVar[bool] = False
+    "Whether `tune` answers the rows of dev."
     is_tuned_on_dev: ClassVar[bool] = False
     "Whether `tune` fits the main metric to dev, so that dev scores are biased."
     is_fast_to_answer: bool = True
@@ -242,6 +244,9 @@ class Problem(ABC, Generic[AnyModel]):
     def positions_to_answer(self, record: Record) -> int:
         """Approximate cost of an answer in positions through the model, for the forecast."""
         return sum(map(example_length, self.examples(record)))
+
+    def positions_to_answer_in_training(self, record: Record) -> int:
+        return self.positions_to_answer(record)
 
     def truncated_tokens(self, record: Record) -> int:
         """Tokens of a record that the context cuts off."""

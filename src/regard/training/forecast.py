@@ -2,18 +2,19 @@
 
 While a training runs, its own first steps are the measurement, and every evaluation on dev corrects
 it (`StepForecast`). Without a training, a throw-away copy of the model is updated a few times
-(`forecast_by_trial`). Both count evaluation on dev and the final results; baselines and samples are
-not included. Memory is the process's peak after those steps.
+(`forecast_by_trial`). Both count evaluation on dev and the final results; the running one also the
+samples and checkpoints that follow an evaluation. Baselines of tasks are fitted before, those of
+language models and intervals are not included. Memory is the process's peak after those steps.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
-from statistics import median
+from statistics import mean, median
 from typing import Literal
 
 from regard.batch import Batch
@@ -36,10 +37,16 @@ MAX_EVALUATION_SECONDS = 5.0
 "An evaluation on dev that takes longer is estimated instead."
 FORWARD_FRACTION = 1 / 3
 "Of the time of an update, as long as no evaluation was timed: backward costs twice as much."
-MIN_WINDOWS = 2
-"Step events behind the first forecast of a running training, beside its first one."
+MIN_WINDOWS, MIN_STEPS, MIN_FRACTION = 2, 8, 0.02
+"""Step events behind the first forecast of a running training, beside its first one; their steps,
+for batches of rows of different lengths differ; and which fraction of all steps these are, for
+one pause weighs much among few short steps."""
+ENOUGH_SECONDS = 10.0
+"Of steps that took longer together, two will do."
 RECENT_WINDOWS = 20
-"Step events whose median speed is expected of the remaining steps."
+"Step events whose mean speed is expected of the remaining steps."
+OUTLIER = 3.0
+"Times the median: a step that waited for something else, which the others will not."
 CORRECTION = 0.1
 "Relative change of the whole that is worth another forecast."
 
@@ -89,6 +96,8 @@ class Plan:
     final_positions: int
     "Of the final results."
     parameters: int
+    position_seconds: float | None = None
+    "Of a position in evaluation, if it was timed before the training."
 
     @property
     def evaluations(self) -> int:
@@ -98,13 +107,18 @@ class Plan:
 class StepForecast:
     """The forecast of a running training, from its own events."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self.plan = plan
-        self._windows: deque[float] = deque(maxlen=RECENT_WINDOWS)
-        "Seconds of a step, by step event; those with an evaluation in between are left out."
+        self._clock = clock
+        "Read at each event: an evaluation has the seconds of the step before it."
+        self._windows: deque[tuple[int, float]] = deque(maxlen=RECENT_WINDOWS)
+        "Steps and seconds between step events; those with an evaluation in between are left out."
         self._pauses: list[float] = []
         "Seconds of each evaluation on dev, with samples and checkpoint."
+        self._evaluations: list[float] = []
+        "Seconds of each evaluation on dev alone, of which the final results are made."
         self._last: StepEvent | None = None
+        self._last_at = 0.0
         self._evaluated = False
         self._warm = False
         self._said: Forecast | None = None
@@ -113,10 +127,16 @@ class StepForecast:
         """The first forecast once there is one, and a correction where it was wrong."""
         if isinstance(event, EvaluationEvent):
             self._evaluated = True
+            self._evaluations.append(self._clock() - self._last_at)
         if not isinstance(event, StepEvent) or event.seconds is None:
             return None
+        self._last_at = self._clock()
         self._count(event)
-        if len(self._windows) < MIN_WINDOWS:
+        timed_steps, timed_seconds = (
+            sum(one) for one in zip((0, 0.0), *self._windows, strict=True)
+        )
+        enough = timed_steps >= max(MIN_STEPS, MIN_FRACTION * self.plan.steps)
+        if len(self._windows) < MIN_WINDOWS or not (enough or timed_seconds >= ENOUGH_SECONDS):
             return None
         now = self._forecast(event)
         if self._said is not None:
@@ -132,21 +152,26 @@ class StepForecast:
         if last is None or last.seconds is None or event.seconds is None:
             return
         steps, seconds = event.step - last.step, event.seconds - last.seconds
-        if evaluated and self._windows:
-            self._pauses.append(max(0.0, seconds - steps * median(self._windows)))
+        if evaluated:
+            beside = seconds - steps * self._step_seconds() if self._windows else 0.0
+            self._pauses.append(max(self._evaluations[-1], beside))
         elif not evaluated and steps > 0 and self._warm:
-            self._windows.append(seconds / steps)
+            self._windows.append((steps, seconds))
         self._warm = True
+
+    def _step_seconds(self) -> float:
+        return typical_seconds([seconds / steps for steps, seconds in self._windows])
 
     def _forecast(self, event: StepEvent) -> Forecast:
         plan, done = self.plan, event.seconds or 0.0
-        step_seconds = median(self._windows)
-        if self._pauses and plan.dev_positions:
-            pause = sum(self._pauses) / len(self._pauses)
-            position_seconds = pause / plan.dev_positions
+        step_seconds = self._step_seconds()
+        if self._evaluations and plan.dev_positions:
+            position_seconds = mean(self._evaluations) / plan.dev_positions
+        elif plan.position_seconds is not None:
+            position_seconds = plan.position_seconds
         else:
             position_seconds = FORWARD_FRACTION * step_seconds / plan.batch_positions
-            pause = plan.dev_positions * position_seconds
+        pause = mean(self._pauses) if self._pauses else plan.dev_positions * position_seconds
         remaining = plan.evaluations - len(self._pauses)
         evaluation = sum(self._pauses) + remaining * pause + plan.final_positions * position_seconds
         training = done - sum(self._pauses) + (plan.steps - event.step) * step_seconds
@@ -158,6 +183,12 @@ class StepForecast:
             memory_bytes=peak_memory_bytes(),
             parameters=plan.parameters,
         )
+
+
+def typical_seconds(times: Sequence[float]) -> float:
+    """Mean without outliers: the median would be that of the longer or of the shorter batches."""
+    most = OUTLIER * median(times)
+    return mean(one for one in times if one <= most)
 
 
 def forecast_by_trial(
@@ -183,7 +214,7 @@ def forecast_by_trial(
         # A learning rate of 0 costs the same and cannot diverge.
         update(copy, optimizer, batch, step=step + 1, lr=0.0, settings=settings, machine=machine)
         update_seconds.append(time.perf_counter() - began)
-    step_seconds = median(update_seconds[WARMUP_STEPS:] or update_seconds or [0.0])
+    step_seconds = typical_seconds(update_seconds[WARMUP_STEPS:] or update_seconds or [0.0])
     position_seconds = FORWARD_FRACTION * step_seconds / plan.batch_positions
     if plan.dev_positions and plan.dev_positions * position_seconds <= MAX_EVALUATION_SECONDS:
         began = time.perf_counter()

@@ -7,11 +7,13 @@ interface alone.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from regard.core.errors import UserError
 from regard.data.corpus import Split
 from regard.data.statistics import CorpusStatistics
 from regard.data.tokenizers.tokenizer import Tokenizer
@@ -38,6 +40,10 @@ TRIVIAL_BASELINES = ("unigram", "majority class", "most frequent answer")
 KNOWN_TRAIN = 2.0
 """Ratio of a baseline's perplexity to the model's on train from which on it knows the training
 text, and may be behind on dev because it does."""
+
+
+MAX_TIMED_ITEMS, TIMED_POSITIONS = 200, 4096
+"Of dev, which are evaluated before training to forecast what evaluations take: some batches."
 
 
 @dataclass(frozen=True)
@@ -118,12 +124,34 @@ class PreparedData(ABC):
         """Examples of the training split."""
 
     @abstractmethod
-    def evaluate_dev(self, model: Model, *, device: str) -> EvalResult:
-        """Evaluate on train.evaluate_documents items of dev, during training."""
+    def evaluate_dev(self, model: Model, *, device: str, documents: int) -> EvalResult:
+        """Evaluate on so many items of dev, as during training."""
 
     @abstractmethod
-    def evaluation_positions(self, *, evaluations: int) -> int:
-        """About how many positions `evaluations` on dev and the final evaluation process."""
+    def dev_positions(self, documents: int) -> int:
+        """About how many positions an evaluation on so many items of dev processes."""
+
+    @abstractmethod
+    def final_positions(self) -> int:
+        """About how many positions the final evaluation processes, with tuning on dev."""
+
+    def position_seconds(self, model: Model, *, device: str) -> float | None:
+        """Of a position in evaluation, from a few items of dev; None where these are long, or too
+        few for the metric."""
+        few = min(MAX_TIMED_ITEMS, self.recipe.train.evaluate_documents)
+        if (positions := self.dev_positions(few)) > TIMED_POSITIONS:
+            few = max(1, few * TIMED_POSITIONS // positions)
+            positions = self.dev_positions(few)
+        if not 0 < positions <= 2 * TIMED_POSITIONS:
+            return None
+        model.eval()
+        try:
+            self.evaluate_dev(model, device=device, documents=few)  # takes memory, wakes threads
+            began = time.perf_counter()
+            self.evaluate_dev(model, device=device, documents=few)
+        except UserError:
+            return None
+        return (time.perf_counter() - began) / positions
 
     @abstractmethod
     def evaluate(self, model: Model, *, device: str, observer: Observer) -> SplitResults:
@@ -162,6 +190,10 @@ class PreparedData(ABC):
     def task_state(self) -> Mapping[str, Any]:
         """What is saved with the model besides its weights."""
         return {}
+
+    def prepare_evaluation(self, observer: Observer) -> None:  # noqa: B027
+        """Before training, what the final evaluation takes of the data alone, such as baselines
+        that are fitted for minutes: the forecast is then of training and evaluation."""
 
     def tune(self, model: Model, *, device: str) -> list[str]:
         """Choose on dev what is chosen after training; remarks say what was."""

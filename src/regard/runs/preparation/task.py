@@ -126,8 +126,8 @@ class PreparedTask(PreparedData):
         dev = self._choose_rows("dev", len(self.records["dev"])).tuning_records
         return self.problem.tune(model, dev, device=device)
 
-    def evaluate_dev(self, model: Model, *, device: str) -> EvalResult:
-        dev = self._choose_rows("dev", self.recipe.train.evaluate_documents).tuning_records
+    def evaluate_dev(self, model: Model, *, device: str, documents: int) -> EvalResult:
+        dev = self._choose_rows("dev", documents).tuning_records
         examples = [example for record in dev for example in self.problem.examples(record)]
         pad = self.tokenizer.padding_id
         loss = mean_loss(model, examples, pad=pad, device=device)
@@ -142,14 +142,18 @@ class PreparedTask(PreparedData):
                 warning = f"dev: {collapse}. Try: {', '.join(_remedies(self.recipe, model))}"
         return EvalResult(loss, len(dev), scores, items=metric.items, warning=warning)
 
-    def evaluation_positions(self, *, evaluations: int) -> int:
-        recipe = self.recipe
-        final = sum(
-            self._positions(split, recipe.evaluate.documents, self.problem.positions_to_answer)
-            for split in SPLITS
-        )
-        on_dev = self._positions("dev", recipe.train.evaluate_documents, self._example_positions)
-        return evaluations * on_dev + final
+    def dev_positions(self, documents: int) -> int:
+        def cost(record: Record) -> int:
+            answer = self.problem.positions_to_answer_in_training(record)
+            loss = sum(map(example_length, self.problem.examples(record)))
+            return loss + (answer if self.problem.is_fast_to_answer else 0)
+
+        return self._positions("dev", documents, cost)
+
+    def final_positions(self) -> int:
+        cost, limit = self.problem.positions_to_answer, self.recipe.evaluate.documents
+        tuning = self._positions("dev", len(self.records["dev"]), cost) if self.problem.tunes else 0
+        return tuning + sum(self._positions(split, limit, cost) for split in SPLITS)
 
     def evaluate(self, model: Model, *, device: str, observer: Observer) -> SplitResults:
         metric = self.problem.metric
@@ -169,8 +173,7 @@ class PreparedTask(PreparedData):
             }
         }
         observer.on_progress("baselines", 0, None)
-        judged = {split: chosen[split].records for split in JUDGED_SPLITS}
-        answers |= dict(self.problem.baselines(self.records["train"], judged))
+        answers |= self._baseline_answers
         answers = {
             of: {
                 split: self._with_groups(rows, chosen[split].records)
@@ -248,6 +251,29 @@ class PreparedTask(PreparedData):
             for record, row in zip(records, answers, strict=True)
         )
 
+    def prepare_evaluation(self, observer: Observer) -> None:
+        observer.on_progress("baselines", 0, None)
+        _ = self._baseline_answers, self._truncation_remarks
+
+    @cached_property
+    def _baseline_answers(self) -> dict[str, Mapping[Split, list[Row]]]:
+        """Of each baseline, for the rows that the final evaluation answers."""
+        limit = self.recipe.evaluate.documents
+        judged = {split: self._choose_rows(split, limit).records for split in JUDGED_SPLITS}
+        return dict(self.problem.baselines(self.records["train"], judged))
+
+    @cached_property
+    def _truncation_remarks(self) -> tuple[str, ...]:
+        remarks = []
+        for split in SPLITS:
+            lost = [self.problem.truncated_tokens(record) for record in self.records[split]]
+            if truncated := sum(tokens > 0 for tokens in lost):
+                remarks.append(
+                    f"{split}: {truncated:,} of {len(lost):,} rows are longer than the context of "
+                    f"{self.problem.tools.context} tokens, and lose {sum(lost):,} tokens"
+                )
+        return tuple(remarks)
+
     @cached_property
     def _training_remarks(self) -> tuple[str, ...]:
         return tuple(self.problem.remarks(self.records["train"]))
@@ -289,9 +315,6 @@ class PreparedTask(PreparedData):
         first = records[:50]
         return round(sum(map(cost, first)) / max(len(first), 1) * len(records))
 
-    def _example_positions(self, record: Record) -> int:
-        return sum(map(example_length, self.problem.examples(record)))
-
     def _comparison(
         self, split: Split, of: str, ours: Sequence[Row], theirs: Sequence[Row], *, label: str
     ) -> ComparisonRecord:
@@ -319,19 +342,12 @@ class PreparedTask(PreparedData):
     def _evaluation_remarks(
         self, answers: Mapping[Split, Sequence[Row]], scored: Mapping[Split, Sequence[Row]]
     ) -> list[str]:
-        remarks = self.remarks() + [
+        warnings = [
             f"{split}: {warning}"
             for split in JUDGED_SPLITS
             for warning in self.problem.warnings(answers[split])
         ]
-        for split in SPLITS:
-            lost = [self.problem.truncated_tokens(record) for record in self.records[split]]
-            if truncated := sum(tokens > 0 for tokens in lost):
-                remarks.append(
-                    f"{split}: {truncated:,} of {len(lost):,} rows are longer than the context of "
-                    f"{self.problem.tools.context} tokens, and lose {sum(lost):,} tokens"
-                )
-        return remarks + [
+        few_items = [
             f"{split}: {few}"
             for split in JUDGED_SPLITS
             if (
@@ -342,6 +358,7 @@ class PreparedTask(PreparedData):
                 )
             )
         ]
+        return [*self.remarks(), *warnings, *self._truncation_remarks, *few_items]
 
     def _fingerprints(self, records: Sequence[Record]) -> dict[str, str]:
         documents = [json.dumps(dict(record), sort_keys=True) for record in records]

@@ -54,12 +54,12 @@ class PreparedText(PreparedData):
         )
         return ObjectiveExamples(rows, self.recipe.objective, self.vocabulary)
 
-    def evaluate_dev(self, model: Model, *, device: str) -> EvalResult:
+    def evaluate_dev(self, model: Model, *, device: str, documents: int) -> EvalResult:
         seed = self.recipe.data.split_seed
         dev = choose_documents(
             self.cache,
             "dev",
-            limit=self.recipe.train.evaluate_documents,
+            limit=documents,
             seed=seed,
             overlap=self.overlap,
         )
@@ -75,10 +75,11 @@ class PreparedText(PreparedData):
         loss = float(losses.losses.sum() / losses.tokens.sum())
         return EvalResult(loss, len(losses.losses), {"perplexity": math.exp(min(loss, MAX_NATS))})
 
-    def evaluation_positions(self, *, evaluations: int) -> int:
-        recipe = self.recipe
-        final = sum(self._positions(split, recipe.evaluate.documents) for split in SPLITS)
-        return evaluations * self._positions("dev", recipe.train.evaluate_documents) + final
+    def dev_positions(self, documents: int) -> int:
+        return self._positions("dev", documents)
+
+    def final_positions(self) -> int:
+        return sum(self._positions(split, self.recipe.evaluate.documents) for split in SPLITS)
 
     def evaluate(self, model: Model, *, device: str, observer: Observer) -> SplitResults:
         return evaluate_language_model(

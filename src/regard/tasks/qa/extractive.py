@@ -108,6 +108,7 @@ class Candidate(NamedTuple):
 class SpanProblem(Problem[SpanModel]):
     """Answer each question from its passage."""
 
+    tunes = True
     is_tuned_on_dev = True
 
     def __init__(

@@ -152,6 +152,7 @@ class RecallProblem(TextToTextProblem):
 
     task: Recall
     is_fast_to_answer = True
+    tunes = True
     sides = "a question beside its answer"
     lengths = "task.max_new_tokens or task.mask_tokens"
 
@@ -208,6 +209,14 @@ class RecallProblem(TextToTextProblem):
             answered = self.abstention is None or self.abstention.answers(confidence)
             predictions.append(full | {"confidence": confidence, "answered": answered})
         return predictions
+
+    def positions_to_answer(self, record: Record) -> int:
+        # A sampled answer reads the question again, and is decoded as one beam is.
+        one_answer = super().positions_to_answer(record)
+        return one_answer + one_answer * self.task.samples // self.task.beams
+
+    def positions_to_answer_in_training(self, record: Record) -> int:
+        return super().positions_to_answer(record)
 
     def tune(self, model: TokenModel, dev: Sequence[Record], *, device: str = "cpu") -> list[str]:
         rows = [
