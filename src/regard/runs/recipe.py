@@ -65,7 +65,8 @@ class Evaluate(Settings):
     """The final evaluation."""
 
     documents: int = Field(default=2000, ge=2)
-    "Maximum documents or rows of each split, drawn by seed; every score is printed with its n."
+    """Maximum documents or rows of each split, drawn by seed; every score is printed with its n. A
+    language model's training split has at most twice as many as dev or test."""
     ngram: int = Field(default=3, ge=2, le=5)
     "Order of the Kneser-Ney baseline."
 

@@ -37,6 +37,8 @@ from regard.training.document_losses import document_losses
 PER_BYTE = ("perplexity_per_byte", "bits_per_byte")
 MAX_UNKNOWN_RATE = 0.001
 "Rate of <unk> up to which scores per byte are reported."
+TRAIN_PER_JUDGED = 2
+"Documents of the training split that are evaluated, for one of dev or test."
 
 
 Tables: TypeAlias = dict[tuple[Split, str], Losses]
@@ -86,6 +88,14 @@ def choose_documents(
     )
 
 
+def document_limits(cache: TokenCache, documents: int) -> dict[Split, int]:
+    """At most how many documents of each split are evaluated at the end. The training split judges
+    nothing: with twice as many as dev or test have, its gap to them is hardly less certain."""
+    limits = dict.fromkeys(SPLITS, documents)
+    judged = max(min(len(cache.split(split)), documents) for split in JUDGED_SPLITS)
+    return limits | {"train": min(documents, TRAIN_PER_JUDGED * judged)}
+
+
 def evaluate_language_model(
     model: Model,
     recipe: Recipe,
@@ -101,8 +111,8 @@ def evaluate_language_model(
     settings, seed = recipe.evaluate, recipe.data.split_seed
     objective = catalog_name(recipe.objective, OBJECTIVES)
     chosen = {
-        split: choose_documents(cache, split, limit=settings.documents, seed=seed, overlap=overlap)
-        for split in SPLITS
+        split: choose_documents(cache, split, limit=limit, seed=seed, overlap=overlap)
+        for split, limit in document_limits(cache, settings.documents).items()
     }
     metrics = {
         split: Perplexity(

@@ -18,7 +18,11 @@ from regard.runs.health import model_health
 from regard.runs.health_record import HealthRecord
 from regard.runs.items import loss_table
 from regard.runs.observer import Observer
-from regard.runs.preparation.evaluate_text import choose_documents, evaluate_language_model
+from regard.runs.preparation.evaluate_text import (
+    choose_documents,
+    document_limits,
+    evaluate_language_model,
+)
 from regard.runs.preparation.overlap import DataOverlap
 from regard.runs.preparation.prepared import PreparedData, SplitResults
 from regard.runs.recipe import Recipe
@@ -79,7 +83,8 @@ class PreparedText(PreparedData):
         return self._positions("dev", documents)
 
     def final_positions(self) -> int:
-        return sum(self._positions(split, self.recipe.evaluate.documents) for split in SPLITS)
+        limits = document_limits(self.cache, self.recipe.evaluate.documents)
+        return sum(self._positions(split, limit) for split, limit in limits.items())
 
     def evaluate(self, model: Model, *, device: str, observer: Observer) -> SplitResults:
         return evaluate_language_model(
