@@ -38,8 +38,8 @@ from regard.web.trainings.processes import Trainings
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 
 CALLS = int(os.environ.get("REGARD_WALK_CALLS") or 1500)
-MAX_BATCH = 50
-"Calls of an address until the next one has its turn."
+MIN_BATCH, MAX_BATCH = 4, 64
+"Calls of an address until the next one has its turn: twice as many after a second or less."
 LIKELY: dict[str, list[str]] = {
     "name": ["walked-0", "walked-1"],
     "data.corpus": ["opinions", "mixed-signals"],
@@ -196,17 +196,23 @@ def test_no_call_of_the_declared_api_ends_in_an_error_of_the_server(walked, tmp_
         for only in (True, False)
         for one in operations_of(with_known_values(document, of, only=only), walked.base)
     ]
-    batch = min(max(CALLS // (3 * len(operations)), 1), MAX_BATCH)
+    batches = dict.fromkeys(range(len(operations)), MIN_BATCH)
     seconds = dict.fromkeys(range(len(operations)), 0.0)
     statuses: Counter[tuple[str, int]] = Counter()
     while statuses.total() < CALLS:
         number = min(seconds, key=lambda number: seconds[number])
         operation, began = operations[number], time.monotonic()
-        found = walk(operation, batch, session, walked.base)
-        seconds[number] += time.monotonic() - began
-        if found.total() < batch:  # it has no more that differ
+        found = walk(operation, batches[number], session, walked.base)
+        took = time.monotonic() - began
+        seconds[number] += took
+        if found.total() < batches[number]:  # it has no more that differ
             seconds[number] = math.inf
+        elif took < 1:
+            batches[number] = min(2 * batches[number], MAX_BATCH)
+        before_it = statuses.total()
         statuses += Counter({(operation.path, status): n for status, n in found.items()})
+        if before_it // 1000 < statuses.total() // 1000:
+            print(f"{statuses.total():,} calls", flush=True)
     by_status: Counter[int] = Counter()
     for (_, status), count in statuses.items():
         by_status[status] += count
