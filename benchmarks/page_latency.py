@@ -296,12 +296,12 @@ def main() -> None:
         for name in parser.parse_args().only:
             began = time.monotonic()
             with tempfile.TemporaryDirectory(prefix="regard-page-") as home:
+                in_table = False
                 for line in PARTS[name](browser, Path(home)):
-                    if not line.startswith("|"):
-                        print(f"\n{line}\n")
+                    if line.startswith("|") and not in_table:
                         print("| what | median, s | worst, s | n |\n|---|---|---|---|")
-                    else:
-                        print(line, flush=True)
+                    in_table = line.startswith("|")
+                    print(line if in_table else f"\n{line}\n", flush=True)
             print(f"\n({name}: {time.monotonic() - began:.0f} s)", flush=True)
         browser.close()
 
