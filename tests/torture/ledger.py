@@ -122,5 +122,5 @@ TAIL = """
 Power loss and network folders are played by a layer below Python's own calls: it does not know a \
 disk's cache, what libraries in C or Rust read late, or a server that answers wrongly. Studies are \
 trained in one process here, as their workers are killed by the tests of the local engine alone. \
-Nothing is done to other engines, to ranks, or to a page that is served.
+Nothing is done to other engines or to ranks.
 """

@@ -188,7 +188,7 @@ def test_wrong_values_are_sentences(app, ids):
         f"/compare/{runs[0]}/{runs[1]}?split=train": "dev or test",
         f"/runs/{runs[0]}/charts/loss.json?width=wide": "give pixels",
         f"/runs/{runs[0]}/charts/loss.json?theme=blue": "light or dark",
-        "/runs/chosen?do=compare": "tick two runs",
+        "/runs/chosen?do=compare": "Tick two runs",
         "/runs/chosen?do=delete": "no run is ticked",
         "/lessons/average-of-twoo": "did you mean",
         "/lessons/average-of-two?beta=500": "a number from 1 to 50",

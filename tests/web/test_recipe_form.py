@@ -400,3 +400,18 @@ def test_hostile_keys_and_values_stay_texts(home):
         "/recipe?from=../etc",
     ):
         assert ask(app, address).status in (400, 404)
+
+
+def test_the_form_begins_with_a_recipe_that_comes_with_regard(tmp_path):
+    """There is none beside the runs."""
+    (tmp_path / "runs").mkdir()
+    app = guarded(build_app(tmp_path / "runs"))
+    (group,) = re.findall(
+        r'<optgroup label="Built-in recipes">(.*?)</optgroup>', ask(app, "/recipe").text
+    )
+    starts = dict(re.findall(r'value="(\w+)">([\w-]+)</option>', group))
+    assert "opinions" in starts.values()
+    for id, name in starts.items():
+        text = ask(app, f"/recipe?from={id}").text
+        assert f"{name}" in text
+        assert not re.search(r'id="problems"[^>]*role="alert">', text), name

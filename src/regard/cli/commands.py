@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from regard.cli import version
 from regard.cli.catalog.ls import ls
 from regard.cli.catalog.mask import mask
+from regard.cli.catalog.recipes import recipes
 from regard.cli.catalog.schema import schema
 from regard.cli.console import set_quiet
 from regard.cli.data import corpus, tokenizer
@@ -65,7 +66,13 @@ GROUPS: dict[str, dict[str, Any]] = {
         "mask": mask,
     },
     "Data": {"corpus": corpus.app, "tokenizer": tokenizer.app},
-    "Learn and look up": {"lesson": lesson, "exercise": exercise, "ls": ls, "schema": schema},
+    "Learn and look up": {
+        "lesson": lesson,
+        "exercise": exercise,
+        "recipes": recipes,
+        "ls": ls,
+        "schema": schema,
+    },
 }
 "Functions, and apps with commands of their own."
 

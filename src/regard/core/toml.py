@@ -18,7 +18,10 @@ from regard.core.errors import UserError
 from regard.core.files import read_text
 from regard.core.untrusted import MAX_DEPTH, check_depth, check_values
 
-RECIPE_HINT = "Give a recipe (TOML): `regard new YOUR_FILE` writes one; recipes/ has some that run."
+RECIPE_HINT = (
+    "Give a recipe (TOML): `regard new YOUR_FILE` writes one; `regard recipes` lists some that run."
+)
+COPY_HINT = "`regard recipes --out recipes` copies the recipes that come with regard."
 RUN_HINT = (
     "As a run it would be a folder: `regard runs` lists them, and `regard train RECIPE` makes one."
 )
@@ -34,7 +37,7 @@ SYNTAX_HINTS = {
 }
 "By what stands in the line."
 OTHER_RECIPES = (".yaml", ".yml", ".json", ".ini", ".cfg")
-STUDY_HINT = "Give a study (TOML), such as recipes/masking.toml."
+STUDY_HINT = "Give a study (TOML), such as recipes/masking.toml; `regard recipes` lists them."
 
 
 @dataclass
@@ -109,6 +112,8 @@ def read_toml(file: Path, *, topic: str) -> TomlTable:
     hint = STUDY_HINT if topic == "study" else RECIPE_HINT
     if topic == "recipe" and not file.suffix and not file.exists():
         hint = RUN_HINT
+    elif file.parts[0] == "recipes" and not file.parent.exists():  # not in a clone of regard
+        hint = COPY_HINT
     text = read_text(file, topic=topic, hint=hint)
     try:
         return TomlTable(file, _parse(text), key_lines(text))

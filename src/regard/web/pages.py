@@ -56,7 +56,9 @@ def error_page(request: Request, problem: Exception) -> Response:
             media_type="text/plain",
             headers={"cache-control": "no-store"},
         )
-    return page("error.html.j2", section="", status=status, sentence=str(problem))
+    return page(
+        "error.html.j2", section="", status=status, sentence=str(problem).removeprefix("page: ")
+    )
 
 
 def ago(then: float) -> str:

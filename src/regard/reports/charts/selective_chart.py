@@ -29,7 +29,7 @@ def selective_chart(
         scale=alt.Scale(domain=[0, 1]),
         axis=alt.Axis(format=".0%", grid=False),
     )
-    y = alt.Y("risk:Q", title=None, axis=chart_theme.y_axis(format=".0%"))
+    y = alt.Y("risk:Q", title="wrong of these", axis=chart_theme.y_axis(format=".0%"))
     base = alt.Chart(alt.InlineData(values=[_row(point) for point in points])).encode(x=x)
     layers = [
         base.mark_area(color=theme.model, opacity=0.16).encode(y=alt.Y("low:Q"), y2="high:Q"),

@@ -18,6 +18,7 @@ from regard.core.untrusted import shorten
 from regard.data.builtin import BUILTIN
 from regard.data.readers.formats import is_known_format
 from regard.runs.archive.index import RunState
+from regard.runs.proposals.builtin_recipes import builtin_recipes
 from regard.web.listing import Listing, NotFoundError, id_of
 
 MAX_LISTED = 300
@@ -68,6 +69,15 @@ class Sources:
                 if path.suffix == ".toml" and entry.is_file(follow_symlinks=False):
                     found[id_of(f"recipe {path.relative_to(self.home).as_posix()}")] = path
         return dict(sorted(found.items(), key=lambda pair: pair[1])[:MAX_LISTED])
+
+    def builtin_recipes(self) -> dict[str, Path]:
+        """By id: those that come with regard, unless they lie beside the runs too."""
+        home = self.home / RECIPE_FOLDER
+        return {
+            id_of(f"builtin {name}"): path
+            for name, path in builtin_recipes().items()
+            if not (home / name).is_file()
+        }
 
     def initial_models(self) -> dict[str, str]:
         """By id: the finished runs, as seen from `home`."""

@@ -160,16 +160,23 @@ class RecipeForm:
 
     def _starting_points(self) -> dict[str, dict[str, str]]:
         """Groups of names by id."""
-        recipes = {
-            id: path.stem
-            for id, path in self.sources.recipes().items()
-            if self._texts_of(id, path) is not None
+        groups = {
+            "Recipes": self.sources.recipes(),
+            "Built-in recipes": self.sources.builtin_recipes(),
+        }
+        starts = {
+            group: {
+                id: path.stem
+                for id, path in recipes.items()
+                if self._texts_of(id, path) is not None
+            }
+            for group, recipes in groups.items()
         }
         runs = {id: run.name for id, run in list(self._listing.runs().items())[:MAX_KNOWN]}
-        return {"Recipes": recipes, "Runs": runs}
+        return {**starts, "Runs": runs}
 
     def _start(self, id: str) -> Texts:
-        recipes = self.sources.recipes()
+        recipes = self.sources.recipes() | self.sources.builtin_recipes()
         path = recipes[id] if id in recipes else self._listing.run(id).folder
         texts = form_texts(Recipe.load(path), self.sources)
         return {**texts, "name": self._free_name(texts["name"])}

@@ -20,14 +20,20 @@ async function compute() {
   history.replaceState(null, "", values.size ? `?${values}` : location.pathname);
   result.dataset.busy = "true";
   const began = performance.now();
+  const counting = setInterval(() => {
+    status.textContent = `computing … ${Math.round((performance.now() - began) / 1000)} s`;
+  }, 1000);
+  mine.signal.addEventListener("abort", () => clearInterval(counting));
   try {
     const answer = await fetch(`/lessons/${name}/result.json?${values}&${options(chart)}`, { signal: mine.signal });
+    clearInterval(counting);
     if (!answer.ok) return refuse(await answer.text());
     await show(await answer.json());
     result.dataset.busy = "false";
     result.dataset.milliseconds = String(Math.round(performance.now() - began));
     links(values);
   } catch (problem) {
+    clearInterval(counting);
     if (problem.name !== "AbortError") refuse("The page does not answer: is `regard serve` still running?");
   }
 }

@@ -121,7 +121,7 @@ async function update() {
   updating = true;
   try {
     const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-    if (!answer.ok) return;
+    if (!answer.ok) return say(await sentence(answer));
     const now = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of document.querySelectorAll("[data-live]")) {
       const fresh = now.querySelector(`[data-live="${part.dataset.live}"]`);
@@ -159,6 +159,40 @@ function follow() {
   if (document.hidden || !stream) return; // a browser opens six connections to a host
   source = new EventSource(stream.dataset.events);
   source.addEventListener("change", update);
+  source.addEventListener("open", () => say(""));
+  source.addEventListener("error", lost);
+}
+
+/** The server was ended, or started again with another token: what is seen is not live any more. */
+async function lost() {
+  try {
+    const answer = await fetch(location.href);
+    if (answer.status === 403) say("`regard serve` was started again: open the address that it printed.");
+    else if (!answer.ok) say(await sentence(answer));
+  } catch {
+    say("`regard serve` does not answer: this is what it showed last.");
+  }
+}
+
+/** The sentence of an answer that is no page any more: a run that was deleted while it was watched. */
+async function sentence(answer) {
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  return page.querySelector(".lead")?.textContent ?? page.body.textContent.trim();
+}
+
+/** One notice above the content; none if the text is empty. */
+function say(text) {
+  let notice = document.getElementById("not-live");
+  if (!notice) {
+    if (!text) return;
+    notice = document.createElement("p");
+    notice.id = "not-live";
+    notice.className = "notice";
+    notice.setAttribute("role", "alert");
+    document.getElementById("content").prepend(notice);
+  }
+  notice.hidden = !text;
+  notice.textContent = text;
 }
 document.addEventListener("visibilitychange", () => {
   follow();
