@@ -199,6 +199,7 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     """For fits whose products are sums over one vector: with two threads BLAS spends five times as
     long on waking them, and their number would decide the last bits."""
     # Of scikit-learn itself, which is imported where a baseline is fitted.
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    return threadpool_limits(limits=1, user_api="blas")
+    limits: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
+    return limits
