@@ -26,7 +26,7 @@ parser.add_argument("dev")
 parser.add_argument("--until", type=float, default=0.87)
 parser.add_argument("--rows", type=int, default=32)
 parser.add_argument("--lr", type=float, default=1e-4)
-parser.add_argument("--steps", type=int, default=1000)
+parser.add_argument("--steps", type=int, default=800)
 parser.add_argument("--evaluate-every", type=int, default=100)
 options = parser.parse_args()
 

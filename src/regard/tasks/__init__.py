@@ -34,6 +34,7 @@ from regard.data.special_tokens import InputSequence
 from regard.data.splits import as_text
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.metric import Metric, Row
+from regard.models.loss import LossTerm
 from regard.models.model import Model, TokenModel
 
 TASKS = Catalog("task", home="regard.tasks", required=("families",))
@@ -215,6 +216,17 @@ class Problem(ABC, Generic[AnyModel]):
         """Answers for an evaluation during training, as cheap as the metric allows."""
         return self.answer(model, records, device=device)
 
+    def loss_and_answers(
+        self, model: AnyModel, records: Sequence[Record], *, device: str = "cpu"
+    ) -> tuple[float, list[Row]]:
+        """For an evaluation during training: the loss as in training, and answers if they are fast;
+        by default two passes."""
+        examples = [example for record in records for example in self.examples(record)]
+        loss = mean_loss(model, examples, pad=self.tools.tokenizer.padding_id, device=device)
+        if not self.is_fast_to_answer:
+            return loss, []
+        return loss, self.answer_in_training(model, records, device=device)
+
     @abstractmethod
     def baselines(
         self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
@@ -300,11 +312,26 @@ def example_length(example: Example) -> int:
 @torch.inference_mode()
 def mean_loss(model: Model, examples: Sequence[Example], *, pad: int, device: str) -> float:
     """Weighted mean of all loss terms, as in training."""
-    total = weight = 0.0
+    mean = MeanLoss()
     for _, batch in example_batches(examples, pad=pad, device=device):
-        total += sum(float(term.sum) for term in model(batch).values())
-        weight += float(batch.weights.sum())
-    return total / max(weight, 1e-9)
+        mean.add(model(batch), batch)
+    return mean.value
+
+
+@dataclass
+class MeanLoss:
+    """The weighted mean of all loss terms over batches."""
+
+    total: float = 0.0
+    weight: float = 0.0
+
+    def add(self, terms: Mapping[str, LossTerm], batch: Batch) -> None:
+        self.total += sum(float(term.sum) for term in terms.values())
+        self.weight += float(batch.weights.sum())
+
+    @property
+    def value(self) -> float:
+        return self.total / max(self.weight, 1e-9)
 
 
 def check_family(model: TokenModel, hint: str, *, fits: bool) -> None:

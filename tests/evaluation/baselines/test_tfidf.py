@@ -1,9 +1,13 @@
 """TF-IDF + logistic regression: accuracy, pairs, degenerate data."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_info
 
 from regard.core.errors import UserError
 from regard.evaluation.baselines import tfidf
@@ -128,3 +132,32 @@ def test_fit_raises_no_warning() -> None:
         warnings.simplefilter("error")
         predicted = TfidfClassifier(REVIEWS, labels).predict(REVIEWS)
     assert set(predicted) <= set(labels)
+
+
+@pytest.mark.parametrize("extractor", ["texts", "pairs"])
+def test_features_of_training_rows_are_those_of_any_rows(extractor: str) -> None:
+    rows = REVIEWS if extractor == "texts" else list(pairwise(REVIEWS))
+    fitted = tfidf.fit_vectorizer(rows)
+    assert fitted is not None
+    vectorize, features = fitted
+    again = vectorize(rows)
+    assert features.shape == again.shape
+    for name in ("indptr", "indices", "data"):
+        assert np.array_equal(getattr(features, name), getattr(again, name))
+    x = TfidfVectorizer(analyzer=terms, sublinear_tf=True).fit(REVIEWS).transform(REVIEWS)
+    assert extractor == "pairs" or (abs(x - features) > 0).nnz == 0
+
+
+def test_a_fit_takes_one_thread_of_blas(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    fit = LogisticRegression.fit
+
+    def count_threads(self: LogisticRegression, x: object, y: object) -> LogisticRegression:
+        threads.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+        return fit(self, x, y)
+
+    monkeypatch.setattr(LogisticRegression, "fit", count_threads)
+    before = threadpool_info()
+    TfidfClassifier(REVIEWS[:40], TRUTH[:40])
+    assert set(threads) <= {1}
+    assert threadpool_info() == before

@@ -9,7 +9,7 @@ import regard
 from regard.core.errors import UserError
 from regard.data.tokenizers.word import Word
 from regard.runs.recipe import Recipe
-from regard.tasks import Tools
+from regard.tasks import Problem, Tools
 from regard.tasks.classification.labels import collect_labels, natural_sort_key
 from regard.tasks.classification.pairs import PairClassification
 from regard.tasks.classification.text import Classification
@@ -185,3 +185,21 @@ def test_packed_batches_are_refused_for_tasks():
     table["model"] = {"family": "recurrent"}
     with pytest.raises(UserError, match=r"'classification' is not for model\.family = 'recurrent'"):
         Recipe.from_table(table)
+
+
+@pytest.mark.parametrize("labels", [("yes", "no"), ("yes", "unseen")])
+def test_an_evaluation_in_training_passes_each_row_once_and_has_the_loss_of_training(
+    trained, labels, monkeypatch
+):
+    problem, model = (loaded := regard.load(trained.folder)).problem, loaded.model
+    records = [{"text": "good film", "label": labels[0]}, {"text": "bad", "label": labels[1]}]
+    separately = Problem.loss_and_answers(problem, model, records)
+    passed = []
+    hidden_states = type(model).hidden_states
+    monkeypatch.setattr(
+        type(model),
+        "hidden_states",
+        lambda self, batch: passed.append(len(batch.rows)) or hidden_states(self, batch),
+    )
+    assert problem.loss_and_answers(model, records) == separately
+    assert sum(passed) == len(records)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import pairwise
 from typing import Any, Generic, TypeAlias
 
@@ -59,16 +59,17 @@ class TfidfClassifier(Generic[Label]):
         # Sorted, so that the order of the rows does not break ties between labels.
         self.labels = sorted(set(labels), key=str)
         self._majority = majority_label(labels, 1)
-        self._vectorizer = fit_vectorizer(rows)
+        fitted = fit_vectorizer(rows)
+        self._vectorizer = None if fitted is None else fitted[0]
         self._model: Any = None
         self.description = "nothing was fitted"
         "Its terms, and how C was chosen."
-        if len(self.labels) == 1 or self._vectorizer is None:
+        if len(self.labels) == 1 or fitted is None:
             why = "one label" if len(self.labels) == 1 else "no word"
             self.label = f"{name} (train has {why} only: majority class)"
             return
         indices = {label: index for index, label in enumerate(self.labels)}
-        x, y = self._vectorizer(rows), np.array([indices[label] for label in labels])
+        x, y = fitted[1], np.array([indices[label] for label in labels])
         strength, selection = _choose_strength(x, y, seed=seed)
         self.label = f"{name}, C = {strength:g}"
         self.description = f"words and pairs of words; C by {selection}"
@@ -128,23 +129,35 @@ def _check_rows(rows: Sequence[TextOrPair], labels: Sequence[Any]) -> None:
         )
 
 
-def fit_vectorizer(rows: Sequence[TextOrPair]) -> Vectorizer | None:
-    """TF-IDF features with the terms of the training rows; None where they have no word."""
-    from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped]
+def fit_vectorizer(rows: Sequence[TextOrPair]) -> tuple[Vectorizer, csr_array] | None:
+    """TF-IDF features with the terms of the training rows, and the features of these rows; None
+    where they have no word."""
+    from sklearn.feature_extraction.text import (  # type: ignore[import-untyped]
+        CountVectorizer,
+        TfidfTransformer,
+    )
 
     extractors = TEXT_EXTRACTORS if isinstance(rows[0], str) else PAIR_EXTRACTORS
     min_rows = 2 if len(rows) >= MANY_ROWS else 1
-    vectorizers = []
+    fitted, features = [], []
     for extractor in extractors:
-        vectorizer = TfidfVectorizer(analyzer=extractor, sublinear_tf=True, min_df=min_rows)
+        counter = CountVectorizer(analyzer=extractor, min_df=min_rows, dtype=np.float64)
         # Raised where no term is left, as where no pair shares a word.
         with suppress(ValueError):
-            vectorizers.append(vectorizer.fit(rows))
-    if not vectorizers:
+            counts = counter.fit_transform(rows)
+            # In the order of other rows: it decides how norms are summed, and so the last bits.
+            counts.sort_indices()
+            weights = TfidfTransformer(sublinear_tf=True).fit(counts)
+            fitted.append((counter, weights))
+            features.append(weights.transform(counts, copy=False))
+    if not fitted:
         return None
-    return lambda batch: csr_array(
-        hstack([vectorizer.transform(batch) for vectorizer in vectorizers])
-    )
+
+    def vectorize(batch: Sequence[TextOrPair]) -> csr_array:
+        each = [weights.transform(counter.transform(batch)) for counter, weights in fitted]
+        return csr_array(hstack(each))
+
+    return vectorize, csr_array(hstack(features))
 
 
 def _choose_strength(x: csr_array, y: Ints, *, seed: int) -> tuple[float, str]:
@@ -178,4 +191,15 @@ def _fit_regression(x: csr_array, y: Ints, strength: float) -> Any:
 
     # liblinear (Newton), one-vs-rest: needs no seed and far fewer iterations than L-BFGS.
     binary = LogisticRegression(C=strength, solver="liblinear", max_iter=MAX_ITERATIONS)
-    return OneVsRestClassifier(binary).fit(x, y)
+    with one_blas_thread():
+        return OneVsRestClassifier(binary).fit(x, y)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """For fits whose products are sums over one vector: with two threads BLAS spends five times as
+    long on waking them, and their number would decide the last bits."""
+    # Of scikit-learn itself, which is imported where a baseline is fitted.
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    limits: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
+    return limits

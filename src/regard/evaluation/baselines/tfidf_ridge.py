@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from regard.core.errors import UserError
-from regard.evaluation.baselines.tfidf import FOLDS, MAX_TUNING_ROWS, fit_vectorizer
+from regard.evaluation.baselines.tfidf import (
+    FOLDS,
+    MAX_TUNING_ROWS,
+    fit_vectorizer,
+    one_blas_thread,
+)
 
 NAME = "TF-IDF + ridge regression"
 STRENGTHS = (1.0, 0.3, 3.0, 10.0, 30.0)
@@ -38,12 +43,13 @@ class TfidfRidge:
             )
         y = np.asarray(targets, dtype=np.float64)
         self._mean = float(y.mean())
-        self._vectorizer = fit_vectorizer(texts)
+        fitted = fit_vectorizer(texts)
+        self._vectorizer = None if fitted is None else fitted[0]
         self._model: Any = None
-        if self._vectorizer is None:
+        if fitted is None:
             self.label = f"{NAME} (train has no word: the mean)"
             return
-        x = self._vectorizer(texts)
+        x = fitted[1]
         strength = _choose_strength(x, y, seed=seed)
         self.label = f"{NAME}, alpha = {strength:g}"
         self._model = _fit(x, y, strength)
@@ -75,4 +81,5 @@ def _choose_strength(x: csr_array, y: Floats, *, seed: int) -> float:
 def _fit(x: csr_array, y: Floats, strength: float) -> Any:
     from sklearn.linear_model import Ridge  # type: ignore[import-untyped]
 
-    return Ridge(alpha=strength, solver="sparse_cg", tol=1e-6).fit(x, y)
+    with one_blas_thread():
+        return Ridge(alpha=strength, solver="sparse_cg", tol=1e-6).fit(x, y)

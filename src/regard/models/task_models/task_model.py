@@ -62,10 +62,7 @@ class SequenceClassifier(TaskModel[ClassificationHead]):
     entry_points: ClassVar[tuple[str, ...]] = ("hidden_states", "logits", "logprobs")
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        assert batch.labels is not None
-        logits = self.logits(batch)
-        total = F.cross_entropy(logits, batch.labels[:, 0], reduction="sum")
-        return {"label": LossTerm(total, batch.weights.sum())}
+        return label_loss(self.logits(batch), batch)
 
     @property
     def uses_pooler(self) -> bool:
@@ -83,6 +80,13 @@ class SequenceClassifier(TaskModel[ClassificationHead]):
     def logprobs(self, batch: Batch) -> Tensor:
         """(b,c): the log-probability of each label."""
         return self.logits(batch).log_softmax(dim=-1)
+
+
+def label_loss(logits: Tensor, batch: Batch) -> dict[str, LossTerm]:
+    """Cross-entropy of the logits (b,c) of a batch."""
+    assert batch.labels is not None
+    total = F.cross_entropy(logits, batch.labels[:, 0], reduction="sum")
+    return {"label": LossTerm(total, batch.weights.sum())}
 
 
 class SequenceRegressor(TaskModel[ValueHead]):

@@ -36,7 +36,7 @@ from regard.runs.preparation.overlap import DataOverlap
 from regard.runs.preparation.prepared import PreparedData, ScoredItems, SplitResults
 from regard.runs.recipe import Recipe
 from regard.runs.results import JUDGED_SPLITS, MODEL, ComparisonRecord, SampleRecord, ScoreRecord
-from regard.tasks import Problem, Task, example_length, mean_loss
+from regard.tasks import Problem, Task, example_length
 from regard.training.loop import EvalResult
 
 SHOWN_ANSWERS = 3
@@ -128,14 +128,11 @@ class PreparedTask(PreparedData):
 
     def evaluate_dev(self, model: Model, *, device: str, documents: int) -> EvalResult:
         dev = self._choose_rows("dev", documents).tuning_records
-        examples = [example for record in dev for example in self.problem.examples(record)]
-        pad = self.tokenizer.padding_id
-        loss = mean_loss(model, examples, pad=pad, device=device)
+        loss, answers = self.problem.loss_and_answers(model, dev, device=device)
         metric = self.problem.metric
         scores, warning = {"loss": loss}, ""
-        if self.problem.is_fast_to_answer:
+        if answers:
             main = metric.score_names[0]
-            answers = self.problem.answer_in_training(model, dev, device=device)
             totals = np.asarray(metric.statistics(answers).sum(axis=-1))
             scores = {main: float(metric.score_function(main)(totals))}
             if collapse := self.problem.collapse(answers):

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import torch
 
-from regard.batch import Example
+from regard.batch import Batch, Example
 from regard.core.errors import UserError
 from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import Split
@@ -30,9 +31,10 @@ from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.metric import Row
 from regard.models.heads.task_heads import ClassificationHead, Pooling
 from regard.models.model import TokenModel
-from regard.models.task_models.task_model import SequenceClassifier
+from regard.models.task_models.task_model import SequenceClassifier, label_loss
 from regard.tasks import (
     AnyModel,
+    MeanLoss,
     Problem,
     Task,
     TaskState,
@@ -151,6 +153,9 @@ class LabelProblem(Problem[AnyModel]):
         on_progress: OnProgress = no_progress,
     ) -> list[Row]:
         logprobs = self.logprobs(model, records, device=device, on_progress=on_progress)
+        return self.answer_rows(records, logprobs)
+
+    def answer_rows(self, records: Sequence[Record], logprobs: Sequence[np.ndarray]) -> list[Row]:
         return [
             self.answer_row(item, *pair)
             for item, pair in enumerate(zip(records, logprobs, strict=True))
@@ -214,6 +219,27 @@ class ClassifierProblem(LabelProblem[SequenceClassifier]):
             device=device,
             on_progress=on_progress,
         )
+
+    @torch.inference_mode()
+    def loss_and_answers(
+        self, model: SequenceClassifier, records: Sequence[Record], *, device: str = "cpu"
+    ) -> tuple[float, list[Row]]:
+        # One pass: both come from the same logits.
+        loss = MeanLoss()
+
+        def predict(batch: Batch) -> np.ndarray:
+            logits = model.logits(batch)
+            loss.add(label_loss(logits, batch), batch)
+            return logits.log_softmax(dim=-1).cpu().double().numpy()
+
+        logprobs = predict_examples(
+            [example for record in records for example in self.examples(record)],
+            predict,
+            pad=self.tools.tokenizer.padding_id,
+            device=device,
+            on_progress=no_progress,
+        )
+        return loss.value, self.answer_rows(records, logprobs)
 
     def truncated_tokens(self, record: Record) -> int:
         return self.task.build_input(record, self.tools).truncated
