@@ -241,6 +241,9 @@ class ClassifierProblem(LabelProblem[SequenceClassifier]):
         )
         return loss.value, self.answer_rows(records, logprobs)
 
+    def positions_to_answer_in_training(self, record: Record) -> int:
+        return 0  # the loss has passed them
+
     def truncated_tokens(self, record: Record) -> int:
         return self.task.build_input(record, self.tools).truncated
 
