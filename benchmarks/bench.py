@@ -51,6 +51,7 @@ AS_TYPED: dict[str, Callable[..., Iterable[Row]]] = {
     "prediction": prediction.rows,
     "study": study.rows,
     "token-cache": token_cache.rows,
+    "token-processes": token_cache.rows_by_processes,
 }
 BENCHMARKS: dict[str, Callable[..., Iterable[Row]]] = {
     **AS_TYPED,

@@ -1,4 +1,4 @@
-"""Predicted memory of a training step against its measured peak on this CPU, for ten models.
+"""Predicted memory of a training step against its measured peak on this CPU, for thirteen models.
 
     .venv/bin/python -m benchmarks.step_memory
 
@@ -14,7 +14,6 @@ import json
 import subprocess
 import sys
 from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +38,15 @@ MODELS: dict[str, dict[str, Any]] = {
     "decoder, additive attention": {"attention": {"kind": "additive"}, "layers": 3},
     "encoder": {"family": "encoder"},
     "encoder-decoder": {"family": "encoder-decoder", "layers": 4},
+    # Nothing was fitted to these three.
+    "decoder, LoRA, four micro-batches": {"rows": 32, "accumulate": 4, "adapter": "lora"},
+    "decoder, untied, large vocabulary": {"vocabulary": 20_000, "layers": 3, "tied": False},
+    "encoder-decoder, eight micro-batches": {
+        "family": "encoder-decoder",
+        "layers": 4,
+        "rows": 32,
+        "accumulate": 8,
+    },
 }
 STEPS = 2
 "The second holds the moments of AdamW too."
@@ -68,13 +76,16 @@ def measure(
     vocabulary: int = VOCABULARY,
     rows: int = ROWS,
     accumulate: int = 1,
+    adapter: str = "full",
     **table: Any,
 ) -> dict[str, int]:
+    from regard.adapters import ADAPTERS
     from regard.batch import Example, collate
     from regard.core.process.peak_memory import peak_memory_bytes, reset_peak_memory
     from regard.core.settings import read_settings
     from regard.models.families import FAMILIES, Family
-    from regard.runs.preflight.memory_per_rank import KEPT_FREE
+    from regard.models.model import Model
+    from regard.runs.preflight.memory_per_rank import kept_free
     from regard.training.device import choose_machine
     from regard.training.loop import update
     from regard.training.optimizer import build_optimizer
@@ -93,7 +104,12 @@ def measure(
 
     batch = collate([example() for _ in range(rows)], pad_id=0, rows=range(rows))
     train, machine = Train(accumulate=accumulate), choose_machine("cpu", threads=0)
-    build = partial(settings.build, vocabulary=vocabulary, seed=0)
+
+    def build() -> Model:
+        model = settings.build(vocabulary=vocabulary, seed=0)
+        read_settings(ADAPTERS.get(adapter).part, {}).apply(model, seed=0)
+        return model
+
     reset_peak_memory()
     before = peak_memory_bytes()
     model = build().train()
@@ -106,7 +122,7 @@ def measure(
     [micro_batch, *others] = batch.micro_batches(accumulate)
     found = step_memory(build, micro_batch, accumulates=bool(others), autocast=nullcontext)
     return {
-        "predicted": found.total + found.activations // KEPT_FREE,
+        "predicted": found.total + kept_free(found, accumulates=bool(others)),
         "measured": peak - before,
     }
 

@@ -13,6 +13,7 @@ import lzma
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -79,30 +80,45 @@ def write_texts(folder: Path) -> None:
 
 
 def rows(*, rounds: int) -> list[TypedRow]:
+    """`regard validate` as a whole."""
+    with _folder_with_texts() as folder:
+        shutil.copy(RECIPE_FOLDER / "tokens.toml", folder)
+        commands = {OURS: Command(regard("validate", "tokens.toml"), folder, outputs=("cache",))}
+        for name, (settings, environment) in PEERS.items():
+            line = python(SCRIPTS / "tokenize_datasets.py", "train.txt", "tokenizer", *settings)
+            commands[name] = Command(line, folder, environment, outputs=("datasets",))
+        return [
+            typed_row(
+                f"{MEGABYTES} MB of text to token ids on disk",
+                interleaved_times(commands, rounds=min(rounds, MAX_ROUNDS)),
+                peer=PEER,
+                documented=PEER,
+                commands=commands,
+                goal=GOAL,
+                same_work="the same tokenizer and documents",
+                notes=["ours is `regard validate`, which also searches for overlap and forecasts"],
+            )
+        ]
+
+
+def rows_by_processes(*, rounds: int) -> list[TypedRow]:
+    """The cache alone, by one process and by two."""
+    with _folder_with_texts() as folder:
+        return [_cache_alone(folder, processes, rounds=rounds) for processes in PROCESSES]
+
+
+@contextmanager
+def _folder_with_texts() -> Iterator[Path]:
+    """With texts, and a tokenizer trained on one of them."""
     data_file(SOURCE)  # raises here if it is missing
     require_packages("datasets", "transformers")
     warm_up("torch", "regard.api", "datasets", "transformers")
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_texts(folder)
-        shutil.copy(RECIPE_FOLDER / "tokens.toml", folder)
         size = ("--vocabulary", VOCABULARY)
         prepare(regard("tokenizer", "train", "tokenizer.txt", "--out", "tokenizer", *size), folder)
-        commands = {OURS: Command(regard("validate", "tokens.toml"), folder, outputs=("cache",))}
-        for name, (settings, environment) in PEERS.items():
-            line = python(SCRIPTS / "tokenize_datasets.py", "train.txt", "tokenizer", *settings)
-            commands[name] = Command(line, folder, environment, outputs=("datasets",))
-        whole = typed_row(
-            f"{MEGABYTES} MB of text to token ids on disk",
-            interleaved_times(commands, rounds=min(rounds, MAX_ROUNDS)),
-            peer=PEER,
-            documented=PEER,
-            commands=commands,
-            goal=GOAL,
-            same_work="the same tokenizer and documents",
-            notes=["ours is `regard validate`, which also searches for overlap and forecasts"],
-        )
-        return [whole, *(_cache_alone(folder, n, rounds=rounds) for n in PROCESSES)]
+        yield folder
 
 
 def _cache_alone(folder: Path, processes: int, *, rounds: int) -> TypedRow:

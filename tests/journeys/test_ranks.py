@@ -159,27 +159,28 @@ def test_killed_ranks(seed: int, workspace: Workspace) -> None:
     """kill -9 of a random rank at random moments, under torchrun: everything ends, and goes on."""
     expected = uninterrupted(workspace, ("ddp", "fsdp")[seed % 2])
     draws = random.Random(seed)
-    environment = {**os.environ, **workspace.environment}
-    for _ in range(KILLS):
-        launcher = subprocess.Popen(
-            [*TORCHRUN, "-m", "regard", "train", "tiny.toml", "--resume"],
-            cwd=workspace.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        moment = time.monotonic() + draws.uniform(2, 9)
+    for number in range(KILLS):
+        launcher = torchrun(workspace, "--resume")
+        # One in four while they start; the others after a random number of steps of this start.
+        done = last_step(workspace)
+        wanted = done + draws.randrange(1, (LONGER["train__max_steps"] - done) // 2) * bool(number)
         children: list[int] = []
-        while launcher.poll() is None and (time.monotonic() < moment or len(children) < 2):
+        while launcher.poll() is None and (last_step(workspace) < wanted or len(children) < 2):
             children = children_of(launcher)
-            time.sleep(0.1)
-        if launcher.poll() is None:
-            with suppress(ProcessLookupError):  # it ended just now
-                os.kill(draws.choice(children), signal.SIGKILL)
+            time.sleep(0.05)
+        time.sleep(draws.uniform(0, 0.2 if number else 4))
+        rank = draws.randrange(2)
+        assert launcher.poll() is None, launcher.communicate()
+        with suppress(ProcessLookupError):  # it ended just now
+            os.kill(children[rank], signal.SIGKILL)
         began = time.monotonic()
-        _, errors = launcher.communicate(timeout=MAX_SECONDS)
-        assert time.monotonic() - began < MAX_SECONDS
+        try:
+            _, errors = launcher.communicate(timeout=MAX_SECONDS)
+        except subprocess.TimeoutExpired:
+            launcher.terminate()  # and with it the ranks
+            raise
+        # pytest -rP shows it.
+        print(f"rank {rank} after {wanted} steps: ended in {time.monotonic() - began:.1f} s")
         assert errors.count("ended without a word") <= 1
         assert "this is a bug" not in errors
         checkpoints = list_checkpoints(workspace.folder / RUN / "checkpoints")
@@ -187,6 +188,24 @@ def test_killed_ranks(seed: int, workspace: Workspace) -> None:
         assert all(find_damage(newest) is None for newest in checkpoints[-1:])
     assert {code for code, _, _ in train(workspace, "--resume")} == {0}
     assert_same_bits(final(workspace), expected)
+
+
+def last_step(workspace: Workspace) -> int:
+    """The newest step in the events, which a kill may have cut within a line."""
+    file = workspace.folder / RUN / "events.jsonl"
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    return max(map(int, re.findall(r'"step": ?(\d+)', text)), default=0)
+
+
+def torchrun(workspace: Workspace, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*TORCHRUN, "-m", "regard", "train", "tiny.toml", *arguments],
+        cwd=workspace.folder,
+        env={**os.environ, **workspace.environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 @pytest.mark.long

@@ -25,9 +25,10 @@ from regard.cli.commands import app
 from regard.core.errors import UserError
 from regard.models.families.decoder import Decoder
 from regard.ops.cpu.library import without_kernels
-from regard.runs.preflight.memory_per_rank import MemoryPerRank, RankMemory
+from regard.runs.preflight.memory_per_rank import MemoryPerRank, RankMemory, kept_free
 from regard.training.planning import accelerators
 from regard.training.planning.accelerators import ACCELERATORS, Accelerator
+from regard.training.planning.step_memory import StepMemory
 
 GB = 10**9
 
@@ -66,6 +67,16 @@ def test_ranks_share_the_batch_and_fsdp_the_state(table: dict[str, Any]) -> None
     assert ddp.buffers == max(0, ddp.gradients - ddp.activations)
     assert ddp.parameters < fsdp.buffers < 2 * ddp.parameters  # rank 0 has the whole model
     assert one.precision == "bf16"
+
+
+def test_gradients_between_activations_keep_memory_free() -> None:
+    def kept(gradients: int, *, accumulates: bool) -> int:
+        step = StepMemory(1, gradients, 1, activations=600, largest_block=1, blocks=1)
+        return kept_free(step, accumulates=accumulates)
+
+    assert kept(500, accumulates=False) == kept(0, accumulates=True) == 100
+    assert kept(500, accumulates=True) == 100 + 300
+    assert kept(10, accumulates=True) == 100 + 40
 
 
 def test_accumulation_holds_one_micro_batch(table: dict[str, Any]) -> None:

@@ -36,6 +36,7 @@ from regard.models.task_models.sentence_model import ContrastiveModel
 from regard.objectives import OBJECTIVES, Vocabulary
 from regard.training.batch_loader import BatchLoader, Cursor, Examples, ObjectiveExamples
 from regard.training.checkpoint import model_tensors
+from regard.training.compiled import compile_blocks
 from regard.training.device import Machine, choose_machine
 from regard.training.loop import Batches, update
 from regard.training.optimizer import build_optimizer
@@ -64,6 +65,8 @@ class StepCase(NamedTuple):
     steps: int = 20
     dtype: torch.dtype = torch.float64
     precision: str = "fp32"
+    compiled: str = ""
+    "The backend that compiles the blocks of ranks; those of one process stay eager."
 
 
 CASES = {
@@ -85,6 +88,8 @@ CASES = {
     "encoder in fp32": StepCase("encoder", dtype=torch.float32),
     "encoder-decoder in fp32": StepCase("encoder-decoder", dtype=torch.float32),
     "decoder in bf16": StepCase(dtype=torch.float32, precision="bf16"),
+    "decoder, traced blocks": StepCase(batches="packed", compiled="aot_eager"),
+    "decoder, compiled blocks": StepCase(batches="packed", compiled="inductor"),
 }
 
 
@@ -187,6 +192,8 @@ def losses_of(case: StepCase, parallel: str | None) -> tuple[list[float], Model]
     if parallel is not None:
         batches = RankLoader(loader, rank=dist.get_rank(), size=dist.get_world_size())
         trained, sync, parts = divide(model, parallel, machine)
+        if case.compiled:
+            compile_blocks(model, backend=case.compiled)
     optimizer = build_optimizer(trained, loader.settings, parts=parts)
     losses = []
     for step, (batch, _) in enumerate(islice(batches.batches_after(Cursor()), case.steps), start=1):

@@ -185,7 +185,7 @@ def test_what_the_launcher_says():
     started = Launch.of_environment(by_hand)
     assert started is not None
     assert started.hosts_store
-    for alone in ({}, {"RANK": "0", "WORLD_SIZE": "1"}, {"WORLD_SIZE": "4"}):
+    for alone in ({}, {"RANK": "0", "WORLD_SIZE": "1"}, {"RANK": "0"}):
         assert Launch.of_environment(alone) is None
         assert launched_rank(alone) == 0
 
@@ -193,6 +193,7 @@ def test_what_the_launcher_says():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"RANK": ""}, "the environment variable RANK is missing"),
         ({"RANK": "4"}, "the environment variable RANK = '4' is not below 4"),
         ({"RANK": "one"}, "RANK = 'one' is no number"),
         ({"WORLD_SIZE": "many"}, "WORLD_SIZE = 'many' is no number"),

@@ -12,6 +12,7 @@ from tests.training.parallel.rank_processes import finish, start_ranks
 from tests.training.parallel.step_cases import CASES, losses_of, model_of
 
 from regard.training.checkpoint import model_tensors
+from regard.training.compiled import has_cpu_compiler
 
 SHORT = (
     "ddp/encoder, accumulated",
@@ -24,11 +25,12 @@ SHORT = (
     "fsdp/nan",
 )
 IN_BF16 = "decoder in bf16"
+COMPILED = ("decoder, traced blocks", "decoder, compiled blocks")
 ALL = [
     f"{parallel}/{case}"
     for parallel in ("ddp", "fsdp")
     for case in (*CASES, "nan")
-    if case != IN_BF16
+    if case not in (IN_BF16, *COMPILED)
 ]
 MODULE = "tests.training.parallel.step_cases"
 
@@ -95,3 +97,12 @@ def test_ranks_in_bf16_train_as_one_process_but_for_rounding(tmp_path):
         assert json.loads(file.with_suffix(".json").read_text()) == pytest.approx(losses, rel=0.02)
         weights = load_file(file.with_suffix(".safetensors"))
         assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", COMPILED)
+def test_ranks_with_compiled_blocks_train_as_one_eager_process(case, tmp_path):
+    if CASES[case].compiled == "inductor" and not has_cpu_compiler():
+        pytest.skip("there is no C++ compiler")
+    run_cases(tmp_path, [f"ddp/{case}"])
+    check_case(tmp_path, f"ddp/{case}")

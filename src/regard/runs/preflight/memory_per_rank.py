@@ -46,6 +46,11 @@ FLOAT_BYTES, BF16_BYTES = 4, 2
 KEPT_FREE = 6
 """On this machine malloc keeps what was freed, and tensors of other sizes fill not all of it: a
 sixth of the activations, as measured."""
+KEPT_BETWEEN_GRADIENTS = 2
+"""With several micro-batches half of the activations more: the gradients of the first lie between
+its freed activations, where those of the next do not all find a place."""
+MAX_GRADIENTS_BETWEEN = 4
+"But no more than so many times the gradients: the few of an adapter leave large gaps."
 GATHERED_BLOCKS = 2
 "The one that computes and the next, which is gathered meanwhile."
 
@@ -121,8 +126,8 @@ class _Target:
     "None: this machine, whose memory the ranks share."
     precision: str
 
-    def reserved(self, activations: int) -> int:
-        return RESERVED_BYTES if self.accelerator else activations // KEPT_FREE
+    def reserved(self, step: StepMemory, *, accumulates: bool) -> int:
+        return RESERVED_BYTES if self.accelerator else kept_free(step, accumulates=accumulates)
 
     def autocast(self) -> AbstractContextManager[object]:
         if self.precision == "bf16":
@@ -212,6 +217,15 @@ def rows_of_largest_batch(loader: BatchLoader) -> np.ndarray[Any, np.dtype[np.in
     return np.full(count, lengths.argmax())
 
 
+def kept_free(step: StepMemory, *, accumulates: bool) -> int:
+    """Bytes that a process on this machine keeps beside its tensors."""
+    kept = step.activations // KEPT_FREE
+    if not accumulates:
+        return kept
+    between = step.activations // KEPT_BETWEEN_GRADIENTS
+    return kept + min(between, MAX_GRADIENTS_BETWEEN * step.gradients)
+
+
 def _build_model(recipe: Recipe, prepared: PreparedData, *, vocabulary: int) -> Model:
     body = recipe.model.build(vocabulary=vocabulary, seed=0)
     model = prepared.attach_head(body, seed=0)
@@ -220,7 +234,8 @@ def _build_model(recipe: Recipe, prepared: PreparedData, *, vocabulary: int) -> 
 
 
 def _options(step: StepMemory, target: _Target, *, micro_batches: int) -> Iterator[RankMemory]:
-    n, reserved = target.world_size, target.reserved(step.activations)
+    n = target.world_size
+    reserved = target.reserved(step, accumulates=micro_batches > 1)
     yield RankMemory(
         parallel="one device" if n == 1 else "ddp",
         parameters=step.parameters,

@@ -38,7 +38,7 @@ class Launch:
     @classmethod
     def of_environment(cls, variables: Mapping[str, str] = os.environ) -> Self | None:
         """None for a process on its own, also where it is the only rank."""
-        if "RANK" not in variables or _number(variables, "WORLD_SIZE", default=1) <= 1:
+        if _number(variables, "WORLD_SIZE", default=1) <= 1:
             return None
         size, rank = _number(variables, "WORLD_SIZE"), _number(variables, "RANK")
         local_rank = _number(variables, "LOCAL_RANK", default=rank)
