@@ -129,7 +129,7 @@ def _run_locked(
     ranks.check_same(lambda: experiment_facts(experiment))
     audit: AuditRecord | None = None
 
-    def audit_and_create() -> None:
+    def audit_and_prepare() -> None:
         nonlocal audit
         audit = read_audit(run.audit_file) if is_finished is not None else None
         if audit is None:
@@ -140,7 +140,7 @@ def _run_locked(
             create_run(folder, resolved)  # only now: a recipe that fails leaves no folder
         write_audit(run.audit_file, audit)
 
-    ranks.first_decides("audit", audit_and_create)
+    ranks.first_decides("audit", audit_and_prepare)
     ranks.note_begun()
     state, trained = _restore(experiment, run, observer.on_event, ranks)
     if resume and ranks.is_first:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tomllib
 from functools import cache
 from itertools import takewhile
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import regard
 from regard.core.errors import UserError
+from regard.core.files import write_output
 
 PACKAGE = Path(regard.__file__).parent
 FOLDERS = (PACKAGE / "recipes", PACKAGE.parents[1] / "recipes")
@@ -43,7 +43,6 @@ def copy_builtin_recipes(folder: Path) -> tuple[list[Path], list[Path]]:
         if target.exists():
             kept.append(target)
             continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, target)
+        write_output(target, file.read_text(encoding="utf-8"), topic="recipes")
         copied.append(target)
     return copied, kept
