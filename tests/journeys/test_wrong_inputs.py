@@ -253,6 +253,7 @@ COMMANDS: list[tuple[str, tuple[str, ...]]] = [
     ("new none.csv", ("none.csv",)),
     ("new empty.csv", ("empty.csv",)),
     ("schema zzz", ("zzz", "recipe")),
+    ("recipes --out rows.csv", ("rows.csv", "a folder")),
 ]
 
 INPUTS = [*SETTINGS, *COMMANDS, *strangers_files.COMMANDS]

@@ -34,6 +34,14 @@ def home(tmp_path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def _interrupts_are_heard():
+    """As in the page's process. A shell's background jobs ignore them, and so would trainings."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def trainings(home):
     one = build(home)
